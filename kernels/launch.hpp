@@ -1,0 +1,34 @@
+/// Running an instance: on the CPU executor, or on a GPU; the same interface.
+///
+/// Both pad Q, K, V and O to D columns with zeros where d or dv is smaller (exact: products with 0 add 0), write the
+/// start carries unless the launch resumes, run the steps, and copy the first dv columns of O back.
+/// Errors    simt::ExecutorError from a kernel that breaks the rules of CUDA; KernelError from a CUDA call
+#pragma once
+
+#include "kernels/instances.hpp"
+#include "kernels/kernel.hpp"
+
+namespace fa1::kernels {
+
+void launch_cpu(const Instance& instance, const Arguments& arguments, const Launch& launch);
+
+/// Why this build or this machine cannot run CUDA kernels; empty where it can.
+std::string cuda_obstacle();
+
+/// The instances compiled for the GPU; empty without CUDA.
+std::vector<Instance> cuda_instances();
+
+void launch_cuda(const Instance& instance, const Arguments& arguments, const Launch& launch);
+
+/// Matrices copied to D columns; `data` is the caller's own array where no copy is needed.
+class Padded {
+public:
+  Padded(const float* source, std::int64_t rows, std::int64_t columns, std::int64_t padded_columns);
+  const float* data() const { return data_; }
+
+private:
+  std::vector<float> copy_;
+  const float* data_;
+};
+
+} // namespace fa1::kernels

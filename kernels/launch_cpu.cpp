@@ -1,0 +1,62 @@
+#include "kernels/launch.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace fa1::kernels {
+
+Padded::Padded(const float* source, std::int64_t rows, std::int64_t columns, std::int64_t padded_columns)
+    : data_(source) {
+  if (columns == padded_columns)
+    return;
+  copy_.assign(static_cast<std::size_t>(rows * padded_columns), 0.0f);
+  for (std::int64_t row = 0; row < rows; ++row)
+    std::copy_n(source + row * columns, columns, copy_.data() + row * padded_columns);
+  data_ = copy_.data();
+}
+
+void launch_cpu(const Instance& instance, const Arguments& arguments, const Launch& launch) {
+  const Shape& shape = arguments.shape;
+  if (shape.batch_heads == 0 || shape.n_q == 0)
+    return;
+  const std::int64_t q_rows = shape.batch_heads * shape.n_q;
+  const std::int64_t kv_rows = shape.batch_heads * shape.n_kv;
+  const Padded Q(arguments.Q, q_rows, shape.d, instance.D);
+  const Padded K(arguments.K, kv_rows, shape.d, instance.D);
+  const Padded V(arguments.V, kv_rows, shape.dv, instance.D);
+  const bool pads_O = shape.dv != instance.D;
+  std::vector<float> padded_O;
+  if (pads_O) {
+    // A fresh launch must write every column itself, so it finds NaN there.
+    padded_O.assign(static_cast<std::size_t>(q_rows * instance.D),
+                    arguments.resume ? 0.0f : std::numeric_limits<float>::quiet_NaN());
+    if (arguments.resume)
+      for (std::int64_t row = 0; row < q_rows; ++row)
+        std::copy_n(arguments.O + row * shape.dv, shape.dv, padded_O.data() + row * instance.D);
+  }
+  const DeviceArguments device{Q.data(),
+                               K.data(),
+                               V.data(),
+                               pads_O ? padded_O.data() : arguments.O,
+                               arguments.l,
+                               arguments.m,
+                               shape.n_q,
+                               shape.n_kv,
+                               arguments.scale};
+
+  simt::LaunchConfig config;
+  config.grid.x = static_cast<unsigned>(shape.batch_heads);
+  config.block.x = launch.threads_per_block != 0 ? launch.threads_per_block : static_cast<unsigned>(instance.Br);
+  config.schedule = launch.schedule;
+  config.os_threads = launch.os_threads;
+  if (!arguments.resume)
+    simt::launch(config, [&] { instance.start(device); });
+  if (shape.n_kv > 0)
+    simt::launch(config, [&] { instance.step(device); });
+
+  if (pads_O)
+    for (std::int64_t row = 0; row < q_rows; ++row)
+      std::copy_n(padded_O.data() + row * instance.D, shape.dv, arguments.O + row * shape.dv);
+}
+
+} // namespace fa1::kernels

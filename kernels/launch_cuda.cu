@@ -1,0 +1,145 @@
+// The same kernel templates on a GPU. Only this file knows CUDA's runtime.
+#include "kernels/launch.hpp"
+
+#include "kernels/fa1.cuh"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace fa1::kernels {
+namespace {
+
+void require(cudaError_t status, const char* call) {
+  if (status != cudaSuccess)
+    throw KernelError(std::string("cuda: ") + call + ": " + cudaGetErrorString(status));
+}
+
+struct Grid {
+  unsigned blocks = 1;
+  unsigned threads = 1;
+};
+
+/// Instance's functions take one argument, as on the CPU; the grid of the launch in progress travels beside it.
+thread_local Grid grid_of_launch;
+
+#define FA1_VARIANT(name, statement)                                                                                   \
+  struct name##_variant {                                                                                              \
+    static constexpr const char* kName = #name;                                                                        \
+    static constexpr const char* kStatement = statement;                                                               \
+    template <int D> static void start(const DeviceArguments& a) {                                                     \
+      name##_start<D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(a.O, a.l, a.m, a.n_q);                        \
+    }                                                                                                                  \
+    template <int Br, int Bc, int D> static void step(const DeviceArguments& a) {                                      \
+      name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv,  \
+                                                                         a.scale);                                     \
+    }                                                                                                                  \
+  };
+#include "kernels/variants.def"
+#undef FA1_VARIANT
+
+template <class Variant, int D, int... Br, int... Bc>
+void append(std::vector<Instance>& instances, Tiles<Tile<Br, Bc>...>) {
+  (instances.push_back({Variant::kName, Variant::kStatement, Br, Bc, D, &Variant::template start<D>,
+                        &Variant::template step<Br, Bc, D>}),
+   ...);
+}
+
+template <class Variant, int... D>
+void append_all(std::vector<Instance>& instances, std::integer_sequence<int, D...>) {
+  (append<Variant, D>(instances, typename TilesFor<D>::type{}), ...);
+}
+
+/// Device memory for one array, freed on every way out.
+class DeviceArray {
+public:
+  explicit DeviceArray(std::int64_t count) : bytes_(static_cast<std::size_t>(count) * sizeof(float)) {
+    require(cudaMalloc(reinterpret_cast<void**>(&data_), std::max<std::size_t>(bytes_, 1)), "cudaMalloc");
+  }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+  ~DeviceArray() { cudaFree(data_); }
+
+  float* data() { return data_; }
+
+  void copy_from(const float* host, std::int64_t rows, std::int64_t columns, std::int64_t padded) {
+    if (rows == 0)
+      return;
+    require(cudaMemset(data_, 0, bytes_), "cudaMemset");
+    copy(data_, padded, host, columns, rows, columns, cudaMemcpyHostToDevice);
+  }
+  void copy_to(float* host, std::int64_t rows, std::int64_t columns, std::int64_t padded) const {
+    if (rows != 0)
+      copy(host, columns, data_, padded, rows, columns, cudaMemcpyDeviceToHost);
+  }
+
+private:
+  static void copy(float* to, std::int64_t to_pitch, const float* from, std::int64_t from_pitch, std::int64_t rows,
+                   std::int64_t columns, cudaMemcpyKind kind) {
+    if (columns == 0)
+      return;
+    const auto bytes = [](std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); };
+    require(cudaMemcpy2D(to, bytes(to_pitch), from, bytes(from_pitch), bytes(columns), static_cast<std::size_t>(rows),
+                         kind),
+            "cudaMemcpy2D");
+  }
+
+  float* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+} // namespace
+
+std::string cuda_obstacle() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess)
+    return std::string("no CUDA device: ") + cudaGetErrorString(status);
+  return count == 0 ? "no CUDA device is present" : "";
+}
+
+std::vector<Instance> cuda_instances() {
+  std::vector<Instance> instances;
+#define FA1_VARIANT(name, statement) append_all<name##_variant>(instances, HeadDimensions{});
+#include "kernels/variants.def"
+#undef FA1_VARIANT
+  return instances;
+}
+
+void launch_cuda(const Instance& instance, const Arguments& arguments, const Launch& launch) {
+  const Shape& shape = arguments.shape;
+  if (shape.batch_heads == 0 || shape.n_q == 0)
+    return;
+  const std::int64_t D = instance.D;
+  const std::int64_t q_rows = shape.batch_heads * shape.n_q;
+  const std::int64_t kv_rows = shape.batch_heads * shape.n_kv;
+  DeviceArray Q(q_rows * D), K(kv_rows * D), V(kv_rows * D), O(q_rows * D), l(q_rows), m(q_rows);
+  Q.copy_from(arguments.Q, q_rows, shape.d, D);
+  K.copy_from(arguments.K, kv_rows, shape.d, D);
+  V.copy_from(arguments.V, kv_rows, shape.dv, D);
+  if (arguments.resume) {
+    O.copy_from(arguments.O, q_rows, shape.dv, D);
+    l.copy_from(arguments.l, q_rows, 1, 1);
+    m.copy_from(arguments.m, q_rows, 1, 1);
+  }
+  const DeviceArguments device{Q.data(), K.data(),  V.data(),   O.data(),       l.data(),
+                               m.data(), shape.n_q, shape.n_kv, arguments.scale};
+
+  grid_of_launch = {static_cast<unsigned>(shape.batch_heads),
+                    launch.threads_per_block != 0 ? launch.threads_per_block : static_cast<unsigned>(instance.Br)};
+  if (!arguments.resume)
+    instance.start(device);
+  require(cudaGetLastError(), "start");
+  if (shape.n_kv > 0)
+    instance.step(device);
+  require(cudaGetLastError(), instance.variant);
+  require(cudaDeviceSynchronize(), instance.variant);
+
+  O.copy_to(arguments.O, q_rows, shape.dv, D);
+  l.copy_to(arguments.l, q_rows, 1, 1);
+  m.copy_to(arguments.m, q_rows, 1, 1);
+}
+
+} // namespace fa1::kernels

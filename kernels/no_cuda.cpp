@@ -1,0 +1,14 @@
+// The GPU side of launch.hpp in a build without CUDA.
+#include "kernels/launch.hpp"
+
+namespace fa1::kernels {
+
+std::string cuda_obstacle() {
+  return "this build has no CUDA (configure the `cuda` preset on a machine with nvcc)";
+}
+
+std::vector<Instance> cuda_instances() { return {}; }
+
+void launch_cuda(const Instance&, const Arguments&, const Launch&) { throw KernelError("cuda: " + cuda_obstacle()); }
+
+} // namespace fa1::kernels

@@ -1,0 +1,196 @@
+// The tables of kernels: every variant, tile and head dimension, and the mutants.
+#include "kernels/kernel.hpp"
+#include "kernels/launch.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace fa1::kernels {
+
+// Defined by the translation units that CMake makes from cpu_instances.cpp, named in the two generated files.
+#include "generated_declarations.inc"
+
+namespace {
+
+/// Correctly rounded to 2 ulp by CUDA's documentation; a device that was swept may state less.
+constexpr double kCudaExpError = 5.0;
+constexpr double kCudaExpUnderflow = 2.5 * 0x1p-149;
+
+bool machine_contracts() {
+#if defined(FA1_X86_FMA)
+  return __builtin_cpu_supports("fma") != 0 && __builtin_cpu_supports("avx2") != 0;
+#else
+  return true;
+#endif
+}
+
+std::string id_of(const Instance& instance, std::string_view variant, std::string_view suffix) {
+  return std::string(variant) + ".Br" + std::to_string(instance.Br) + "xBc" + std::to_string(instance.Bc) + "xD" +
+         std::to_string(instance.D) + "." + std::string(suffix);
+}
+
+Kernel describe(const Instance& instance, std::string_view suffix) {
+  Kernel kernel;
+  kernel.variant = instance.variant;
+  kernel.id = id_of(instance, instance.variant, suffix);
+  kernel.says = instance.statement;
+  kernel.Br = instance.Br;
+  kernel.Bc = instance.Bc;
+  kernel.D = instance.D;
+  kernel.arithmetic.Bc = instance.Bc;
+  return kernel;
+}
+
+void append_cpu(std::vector<Kernel>& kernels, InstanceTable table, bool contracted) {
+  for (std::size_t i = 0; i < table.count; ++i) {
+    const Instance instance = table.rows[i];
+    Kernel kernel = describe(instance, contracted ? "cpu-fma" : "cpu");
+    kernel.arithmetic.contracted = contracted;
+    kernel.arithmetic.uniform_dots = !contracted;
+    kernel.run = [instance](const Arguments& arguments, const Launch& launch) {
+      launch_cpu(instance, arguments, launch);
+    };
+    kernels.push_back(std::move(kernel));
+  }
+}
+
+void append_cuda(std::vector<Kernel>& kernels) {
+  if (!cuda_obstacle().empty())
+    return;
+  for (const Instance& instance : cuda_instances()) {
+    Kernel kernel = describe(instance, "cuda");
+    kernel.backend = Backend::cuda;
+    kernel.arithmetic.contracted = true;
+    kernel.arithmetic.exp_error = kCudaExpError;
+    kernel.arithmetic.exp_underflow = kCudaExpUnderflow;
+    kernel.run = [instance](const Arguments& arguments, const Launch& launch) {
+      launch_cuda(instance, arguments, launch);
+    };
+    kernels.push_back(std::move(kernel));
+  }
+}
+
+void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, std::string_view name, std::string_view says,
+                   std::string_view killed_by) {
+  for (std::size_t i = 0; i < table.count; ++i) {
+    const Instance instance = table.rows[i];
+    Kernel kernel = describe(instance, "cpu");
+    kernel.variant = "mutant." + std::string(name);
+    kernel.id = id_of(instance, kernel.variant, "cpu");
+    kernel.says = says;
+    kernel.mutant = true;
+    kernel.killed_by = killed_by;
+    kernel.run = [instance](const Arguments& arguments, const Launch& launch) {
+      launch_cpu(instance, arguments, launch);
+    };
+    mutants.push_back(std::move(kernel));
+  }
+}
+
+std::vector<Kernel> make_kernels() {
+  std::vector<Kernel> kernels;
+#define FA1_TABLE(function, contracted)                                                                                \
+  if (!(contracted) || machine_contracts())                                                                            \
+    append_cpu(kernels, function(), contracted);
+#include "generated_tables.inc"
+#undef FA1_TABLE
+  append_cuda(kernels);
+  return kernels;
+}
+
+std::vector<Kernel> make_mutants() {
+  std::vector<Kernel> mutants;
+#define FA1_MUTANT(name, fault, says, killed_by)                                                                       \
+  append_mutant(mutants, fa1_mutant_##name##_D8(), #name, says, killed_by);
+#include "kernels/mutants/mutants.def"
+#undef FA1_MUTANT
+  return mutants;
+}
+
+/// The tile people mean when they name a variant alone: the largest square one.
+bool is_default_tile(const Kernel& kernel) { return kernel.Br == kernel.Bc && kernel.Bc == (kernel.D > 128 ? 16 : 32); }
+
+std::string nearest_ids(std::string_view id) {
+  std::string list;
+  int shown = 0;
+  for (const auto table : {all_kernels(), all_mutants()})
+    for (const Kernel& kernel : table)
+      if (shown < 4 && kernel.id.compare(0, std::min<std::size_t>(id.size(), 5), id.substr(0, 5)) == 0) {
+        list += (shown++ == 0 ? "" : ", ") + kernel.id;
+      }
+  return list.empty() ? all_kernels().front().id : list;
+}
+
+/// True where `id` is the kernel's id, or its id without trailing parts: `fa1`, `fa1.Br4xBc1`, `fa1.Br4xBc1xD8`.
+bool names(std::string_view id, const Kernel& kernel) {
+  const std::string_view full = kernel.id;
+  return full.substr(0, id.size()) == id &&
+         (full.size() == id.size() || full[id.size()] == '.' || full[id.size()] == 'x');
+}
+
+} // namespace
+
+std::span<const Kernel> all_kernels() {
+  static const std::vector<Kernel> kernels = make_kernels();
+  return kernels;
+}
+
+std::span<const Kernel> all_mutants() {
+  static const std::vector<Kernel> mutants = make_mutants();
+  return mutants;
+}
+
+std::span<const std::string_view> stale_mutants() {
+  static const std::vector<std::string_view> stale = {
+#include "generated_stale_mutants.inc"
+  };
+  return stale;
+}
+
+const Kernel& find_kernel(std::string_view id, const Shape& shape) {
+  const Kernel* found = nullptr;
+  bool named = false;
+  for (const auto table : {all_kernels(), all_mutants()})
+    for (const Kernel& kernel : table) {
+      if (id.empty() || !names(id, kernel))
+        continue;
+      named = true;
+      if (!kernel.serves(shape))
+        continue;
+      const auto rank = [&](const Kernel& k) {
+        return std::tuple(k.id != id, k.D, k.backend != Backend::cpu, k.arithmetic.contracted, !is_default_tile(k));
+      };
+      if (found == nullptr || rank(kernel) < rank(*found))
+        found = &kernel;
+    }
+  if (found != nullptr)
+    return *found;
+  if (named)
+    throw KernelError("kernel '" + std::string(id) + "': d=" + std::to_string(shape.d) +
+                      " dv=" + std::to_string(shape.dv) + " is larger than it serves; name an instance with a larger D");
+  throw KernelError("kernel '" + std::string(id) + "' is unknown; there are " + nearest_ids(id) +
+                    " and more, see `fa1lab list kernels`");
+}
+
+State run(const Kernel& kernel, const Problem& problem, const Launch& launch) {
+  State state = reference::start_state(problem.shape);
+  constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
+  std::ranges::fill(state.O.elements(), kPoison);
+  std::ranges::fill(state.l, kPoison);
+  std::ranges::fill(state.m, kPoison);
+  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(), state.O.data(),
+              state.l.data(), state.m.data(), false},
+             launch);
+  return state;
+}
+
+State resume(const Kernel& kernel, const Problem& problem, const State& carries, const Launch& launch) {
+  State state = carries;
+  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(), state.O.data(),
+              state.l.data(), state.m.data(), true},
+             launch);
+  return state;
+}
+
+} // namespace fa1::kernels

@@ -1,0 +1,302 @@
+#include "numerics/sweep.hpp"
+
+#include "reference/certified.hpp"
+
+#include <boost/math/distributions/students_t.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <system_error>
+
+namespace fa1::numerics {
+namespace {
+
+class Stopwatch {
+public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// ---------------------------------------------------------------------------------------------------
+// Axes
+// ---------------------------------------------------------------------------------------------------
+
+enum class Values { whole, real, word, list };
+
+struct Key {
+  std::string_view name;
+  Values values;
+};
+
+constexpr auto kKeys = std::to_array<Key>({{"bh", Values::whole},   {"n_q", Values::whole},   {"n_kv", Values::whole},
+                                           {"d", Values::whole},    {"dv", Values::whole},    {"scale", Values::real},
+                                           {"seed", Values::whole}, {"dist", Values::word},   {"sigma", Values::real},
+                                           {"order", Values::word}, {"gap", Values::real},    {"v", Values::word},
+                                           {"Q", Values::list},     {"K", Values::list},      {"V", Values::list},
+                                           {"scores", Values::list}, {"put", Values::list}});
+
+[[noreturn]] void fail(std::string_view axis, std::string_view want) {
+  const std::string shown = axis.size() <= 60 ? std::string(axis) : std::string(axis.substr(0, 57)) + "...";
+  throw SweepError(fmt::format("--vary {}: {}", shown, want));
+}
+
+template <class Number> bool read(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+std::vector<std::string> split(std::string_view axis, std::string_view list, char separator) {
+  std::vector<std::string> values;
+  for (std::size_t from = 0;;) {
+    const std::size_t to = std::min(list.find(separator, from), list.size());
+    if (to == from)
+      fail(axis, "a value is missing; want KEY=a,b,c or KEY=a..b");
+    values.emplace_back(list.substr(from, to - from));
+    if (to == list.size())
+      return values;
+    from = to + 1;
+  }
+}
+
+/// Position k of n on a logarithmic scale from a to b, both ends exact.
+double spaced(double a, double b, std::size_t k, std::size_t n) {
+  if (k == 0)
+    return a;
+  if (k + 1 == n)
+    return b;
+  return a * std::pow(b / a, static_cast<double>(k) / static_cast<double>(n - 1));
+}
+
+std::vector<std::string> whole_range(std::string_view axis, std::string_view from, std::string_view to,
+                                     std::size_t count) {
+  std::uint64_t a = 0, b = 0;
+  if (!read(from, a) || !read(to, b))
+    fail(axis, "want whole numbers on both sides of '..'");
+  if (a > b)
+    fail(axis, "the range runs backwards; want the smaller end first");
+  std::vector<std::string> values;
+  if (count == 0) {
+    for (std::uint64_t x = a; x < b; x = x == 0 ? 1 : 2 * x) {
+      values.push_back(std::to_string(x));
+      if (x > std::numeric_limits<std::uint64_t>::max() / 2)
+        break;
+    }
+    values.push_back(std::to_string(b));
+    return values;
+  }
+  if (a == 0)
+    fail(axis, "a logarithmic scale has no 0; want both ends positive, or the values in a list");
+  std::uint64_t last = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::uint64_t x = k == 0           ? a
+                            : k + 1 == count ? b
+                                             : std::min(b, static_cast<std::uint64_t>(std::round(spaced(
+                                                               static_cast<double>(a), static_cast<double>(b), k, count))));
+    if (x != last) // whole numbers that fall together count once
+      values.push_back(std::to_string(x));
+    last = x;
+  }
+  return values;
+}
+
+std::vector<std::string> real_range(std::string_view axis, std::string_view from, std::string_view to,
+                                    std::size_t count) {
+  double a = 0.0, b = 0.0;
+  if (!read(from, a) || !read(to, b))
+    fail(axis, "want numbers on both sides of '..'");
+  if (!(a > 0.0 && b > 0.0 && std::isfinite(a) && std::isfinite(b)))
+    fail(axis, "a logarithmic scale needs positive ends; want 0 < a <= b, or the values in a list");
+  if (a > b)
+    fail(axis, "the range runs backwards; want the smaller end first");
+  std::vector<double> numbers;
+  if (count == 0) {
+    for (int decade = 0; a * std::pow(10.0, decade) < b * (1.0 - 1e-9); ++decade)
+      numbers.push_back(a * std::pow(10.0, decade));
+    numbers.push_back(b);
+  } else {
+    for (std::size_t k = 0; k < count; ++k)
+      numbers.push_back(spaced(a, b, k, count));
+  }
+  std::vector<std::string> values;
+  for (const double x : numbers)
+    values.push_back(fmt::format("{}", static_cast<float>(x)));
+  return values;
+}
+
+std::vector<std::string> range(std::string_view axis, const Key& key, std::string_view list, std::size_t dots) {
+  if (key.values == Values::word)
+    fail(axis, "this key takes names; want a list a,b,c");
+  const std::string_view from = list.substr(0, dots);
+  std::string_view to = list.substr(dots + 2);
+  std::size_t count = 0;
+  if (const std::size_t colon = to.find(':'); colon != std::string_view::npos) {
+    if (!read(to.substr(colon + 1), count) || count < 2 || count > kMaxPoints)
+      fail(axis, fmt::format("want 2 to {} values after ':'", kMaxPoints));
+    to = to.substr(0, colon);
+  }
+  return key.values == Values::whole ? whole_range(axis, from, to, count) : real_range(axis, from, to, count);
+}
+
+/// `base` without the tokens that set one of the axes' keys.
+std::string without(std::string_view base, std::span<const Axis> axes) {
+  std::string kept;
+  for (std::size_t at = 0; at < base.size();) {
+    const std::size_t from = base.find_first_not_of(" \t\n", at);
+    if (from == std::string_view::npos)
+      break;
+    at = std::min(base.find_first_of(" \t\n", from), base.size());
+    const std::string_view token = base.substr(from, at - from);
+    const std::string_view key = token.substr(0, token.find('='));
+    if (std::ranges::none_of(axes, [&](const Axis& axis) { return axis.key == key; }))
+      kept += std::string(token) + ' ';
+  }
+  return kept;
+}
+
+} // namespace
+
+// ---------------------------------------------------------------------------------------------------
+// One measurement
+// ---------------------------------------------------------------------------------------------------
+
+double work_of(const reference::Shape& shape) {
+  return static_cast<double>(shape.batch_heads) * static_cast<double>(shape.n_q) * static_cast<double>(shape.n_kv) *
+         static_cast<double>(shape.d + shape.dv);
+}
+
+Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads) {
+  const reference::Problem problem = reference::make_problem(recipe);
+  const kernels::Launch launch;
+  Record record;
+  record.recipe = recipe;
+  record.shape = problem.shape;
+  record.kernel = kernel.id;
+  record.backend = kernel.backend;
+  record.arithmetic = kernel.arithmetic;
+  record.schedule = simt::to_string(launch.schedule);
+
+  const Stopwatch kernel_time;
+  const reference::State state = kernels::run(kernel, problem, launch);
+  record.kernel_seconds = kernel_time.seconds();
+  const Stopwatch truth_time;
+  const reference::Truth truth = reference::certify(problem, threads);
+  record.truth_seconds = truth_time.seconds();
+
+  const Bounds bounds = online_softmax(problem, kernel.arithmetic);
+  record.truth = truth.method;
+  record.error = summarize(state, truth, bounds);
+  if (!bounds.obstacle.empty()) { // there is no bound, nor the unit that the errors are told in
+    ErrorSummary& e = record.error;
+    for (double* none : {&e.max_relative, &e.rms_relative, &e.mean_relative, &e.max_fraction, &e.median_fraction,
+                         &e.max_expected, &e.bound_relative, &e.expected_relative})
+      *none = std::numeric_limits<double>::quiet_NaN();
+  }
+  record.not_finite = std::ranges::count_if(state.O.elements(), [](float x) { return !std::isfinite(x); });
+  for (const double eta : bounds.eta)
+    record.eta = std::max(record.eta, eta);
+  for (const double spread : bounds.spread)
+    record.spread = std::max(record.spread, spread);
+  record.verdict = judge(problem, state, truth, bounds, kernel.gives_l_and_m);
+  return record;
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Many
+// ---------------------------------------------------------------------------------------------------
+
+Axis parse_axis(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos)
+    fail(text, "want KEY=LIST, such as n_kv=64..4096");
+  const std::string_view name = text.substr(0, equals), list = text.substr(equals + 1);
+  const auto* const key = std::ranges::find(kKeys, name, &Key::name);
+  if (key == kKeys.end()) {
+    std::string names;
+    for (const Key& known : kKeys)
+      names += (names.empty() ? "" : " ") + std::string(known.name);
+    fail(text, fmt::format("a recipe has no key '{}'; want one of {}", name.substr(0, 40), names));
+  }
+  Axis axis{std::string(name), {}};
+  const std::size_t dots = list.find("..");
+  if (key->values == Values::list)
+    axis.values = split(text, list, '|');
+  else if (dots != std::string_view::npos)
+    axis.values = range(text, *key, list, dots);
+  else
+    axis.values = split(text, list, ',');
+  if (axis.values.size() > kMaxPoints)
+    fail(text, fmt::format("{} values; want at most {}", axis.values.size(), kMaxPoints));
+  return axis;
+}
+
+std::vector<Point> expand(std::string_view base, std::span<const Axis> axes) {
+  std::size_t count = 1;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    for (std::size_t b = 0; b < a; ++b)
+      if (axes[a].key == axes[b].key)
+        fail(axes[a].key, "is varied twice; want each key once");
+    if (axes[a].values.size() > kMaxPoints / count)
+      throw SweepError(fmt::format("--vary: the grid has more than {} points; want fewer", kMaxPoints));
+    count *= axes[a].values.size();
+  }
+  const std::string fixed = without(base, axes);
+  std::vector<Point> points;
+  points.reserve(count);
+  for (std::size_t at = 0; at < count; ++at) {
+    Point point;
+    point.values.resize(axes.size());
+    std::string text = fixed;
+    for (std::size_t a = axes.size(), rest = at; a-- > 0; rest /= axes[a].values.size())
+      point.values[a] = axes[a].values[rest % axes[a].values.size()];
+    for (std::size_t a = 0; a < axes.size(); ++a)
+      text += fmt::format("{}={} ", axes[a].key, point.values[a]);
+    point.recipe = reference::parse_recipe(text);
+    reference::shape_of(point.recipe);
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+Slope log_log_slope(std::span<const double> x, std::span<const double> y) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> log_x, log_y;
+  for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
+    if (x[i] > 0.0 && y[i] > 0.0 && std::isfinite(x[i]) && std::isfinite(y[i])) {
+      log_x.push_back(std::log(x[i]));
+      log_y.push_back(std::log(y[i]));
+    }
+  const auto n = static_cast<double>(log_x.size());
+  Slope fit{kNaN, kNaN, kNaN, static_cast<int>(log_x.size())};
+  if (fit.points < 3)
+    return fit;
+  double mean_x = 0.0, mean_y = 0.0, xx = 0.0, xy = 0.0, residual = 0.0;
+  for (std::size_t i = 0; i < log_x.size(); ++i) {
+    mean_x += log_x[i] / n;
+    mean_y += log_y[i] / n;
+  }
+  for (std::size_t i = 0; i < log_x.size(); ++i) {
+    xx += (log_x[i] - mean_x) * (log_x[i] - mean_x);
+    xy += (log_x[i] - mean_x) * (log_y[i] - mean_y);
+  }
+  if (!(xx > 0.0))
+    return fit;
+  fit.slope = xy / xx;
+  for (std::size_t i = 0; i < log_x.size(); ++i) {
+    const double off = (log_y[i] - mean_y) - fit.slope * (log_x[i] - mean_x);
+    residual += off * off;
+  }
+  const double standard_error = std::sqrt(residual / (n - 2.0) / xx);
+  const double t = boost::math::quantile(boost::math::students_t(n - 2.0), 0.975);
+  fit.low = fit.slope - t * standard_error;
+  fit.high = fit.slope + t * standard_error;
+  return fit;
+}
+
+} // namespace fa1::numerics

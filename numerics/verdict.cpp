@@ -1,0 +1,150 @@
+#include "numerics/verdict.hpp"
+
+#include "numerics/ulp.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace fa1::numerics {
+namespace {
+
+struct Finding {
+  Judgement judgement = Judgement::proved_right;
+  std::string why;
+};
+
+Finding judge_element(const Element& e, double eta, const std::string& obstacle) {
+  const double truth = e.truth.hi;
+  if (std::isnan(truth))
+    return std::isnan(e.got) ? Finding{} : Finding{Judgement::proved_wrong, "the truth is NaN"};
+  if (std::isinf(truth))
+    return double{e.got} == truth ? Finding{} : Finding{Judgement::proved_wrong, "the truth is infinite"};
+  if (!obstacle.empty()) {
+    // The contract does not reach so far; an output equal to the rounded truth is right all the same.
+    return e.got == static_cast<float>(truth) ? Finding{} : Finding{Judgement::undecided, obstacle};
+  }
+  if (!std::isfinite(e.got))
+    return {Judgement::proved_wrong, "the truth is finite"};
+  const double error = std::fabs(e.error);
+  if (!(error - e.truth.radius <= e.bound))
+    return {Judgement::proved_wrong, "its error is beyond its bound"};
+  if (!(eta < kNoDigit))
+    return {Judgement::undecided, fmt::format("scores carry no digit (their error bound is {:.3g})", eta)};
+  if (!(error + e.truth.radius <= e.bound))
+    return {Judgement::undecided, fmt::format("the truth's radius {:.3g} is too wide", e.truth.radius)};
+  if (e.expected > 0.0 && error > kLambda * e.expected)
+    return {Judgement::suspicious, fmt::format("its error is {:.1f} times the expected one", error / e.expected)};
+  return {};
+}
+
+/// Keeps the gravest finding, and among equals the element closest to its bound.
+class Court {
+public:
+  void hear(Element element, double eta, const std::string& obstacle) {
+    const Finding finding = judge_element(element, eta, obstacle);
+    const bool graver = finding.judgement > verdict_.judgement;
+    const bool closer = finding.judgement == verdict_.judgement && !(element.fraction() <= verdict_.worst.fraction());
+    if (!heard_ || graver || closer)
+      verdict_ = {finding.judgement, std::move(element), finding.why};
+    heard_ = true;
+  }
+  Verdict verdict() && {
+    if (!heard_)
+      verdict_.why = "there is no output element";
+    return std::move(verdict_);
+  }
+
+private:
+  Verdict verdict_;
+  bool heard_ = false;
+};
+
+/// l is the sum at the computed maximum: exact l times exp(M - m), and its bound is relative.
+Element element_of_l(const reference::State& state, const reference::Truth& truth, const Bounds& bounds, std::size_t at) {
+  Element e;
+  e.output = "l";
+  e.got = state.l[at];
+  const bool same_m = double{state.m[at]} == truth.m[at].hi; // also -Inf before any key, where a difference is NaN
+  const double factor = std::exp((same_m ? 0.0 : truth.m[at].hi - double{state.m[at]}) + truth.m[at].lo);
+  e.truth = {truth.l[at].hi * factor, 0.0, (truth.l[at].radius + truth.l[at].hi * (truth.m[at].radius + 0x1p-50)) * factor};
+  e.error = double{e.got} - e.truth.hi;
+  e.bound = bounds.l[at] * std::fabs(e.truth.hi);
+  e.ulps = std::fabs(e.error) / ulp_of(e.truth.hi);
+  return e;
+}
+
+Element element_of_LSE(const reference::State& state, const reference::Truth& truth, const Bounds& bounds,
+                       std::size_t at) {
+  Element e;
+  e.output = "LSE";
+  const double got = double{state.m[at]} + std::log(double{state.l[at]}); // -Inf + -Inf before any key
+  e.got = static_cast<float>(got);
+  e.truth = truth.LSE[at];
+  e.error = (got - truth.LSE[at].hi) - truth.LSE[at].lo;
+  e.truth.radius += 0x1p-50 * (std::fabs(got) + 1.0); // our own double arithmetic
+  e.bound = bounds.LSE[at];
+  e.ulps = std::fabs(e.error) / ulp_of(e.truth.hi);
+  return e;
+}
+
+} // namespace
+
+std::string_view name_of(Judgement judgement) {
+  switch (judgement) {
+  case Judgement::proved_right:
+    return "proved right";
+  case Judgement::suspicious:
+    return "suspicious";
+  case Judgement::undecided:
+    return "undecided";
+  case Judgement::proved_wrong:
+    break;
+  }
+  return "proved wrong";
+}
+
+Verdict judge(const reference::Problem& problem, const reference::State& state, const reference::Truth& truth,
+              const Bounds& bounds, bool judge_l_and_LSE) {
+  const reference::Shape& shape = problem.shape;
+  Court court;
+  for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
+    for (std::int64_t row = 0; row < shape.n_q; ++row) {
+      const auto at = static_cast<std::size_t>(bh * shape.n_q + row);
+      for (std::int64_t column = 0; column < shape.dv; ++column) {
+        Element e{"O", bh, row, column, state.O(bh, row, column), truth.O(bh, row, column)};
+        e.error = error_of(e.got, e.truth);
+        e.bound = bounds.O(bh, row, column);
+        e.expected = bounds.expected(bh, row, column);
+        e.ulps = std::fabs(e.error) / ulp_of(e.truth.hi);
+        court.hear(std::move(e), bounds.eta[at], bounds.obstacle);
+      }
+      // Without a digit in the scores nothing is known of l either, and O has said so already.
+      if (!judge_l_and_LSE || (bounds.obstacle.empty() && !(bounds.eta[at] < kNoDigit)))
+        continue;
+      for (Element e : {element_of_l(state, truth, bounds, at), element_of_LSE(state, truth, bounds, at)}) {
+        e.batch_head = bh;
+        e.row = row;
+        court.hear(std::move(e), bounds.eta[at], bounds.obstacle);
+      }
+    }
+  return std::move(court).verdict();
+}
+
+std::string to_string(const Element& e) {
+  std::string place = e.output == "O" ? fmt::format("O[{},{},{}]", e.batch_head, e.row, e.column)
+                                      : fmt::format("{}[{},{}]", e.output, e.batch_head, e.row);
+  return fmt::format("{} = {:a} ({:.9g}), truth {:.12g}, error {:.3g} ulp = {:.3g} of its bound", place, e.got, e.got,
+                     e.truth.hi + e.truth.lo, e.ulps, e.fraction());
+}
+
+std::string to_string(const Verdict& verdict) {
+  std::string text(name_of(verdict.judgement));
+  if (!verdict.why.empty())
+    text += ": " + verdict.why;
+  if (!verdict.worst.output.empty())
+    text += "; worst " + to_string(verdict.worst);
+  return text;
+}
+
+} // namespace fa1::numerics

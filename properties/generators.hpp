@@ -1,0 +1,29 @@
+/// What RapidCheck draws from: recipes and floats, with shrinkers.
+///
+/// any_float()         every class of fp32 by its encoding: +-0, subnormals, normals of all binades, FLT_MAX, Inf, NaN;
+///                     shrinks towards 0, 1 and short numbers. (RapidCheck's own generator makes no NaN, Inf, -0 or
+///                     subnormal.)
+/// any_recipe(limits)  finite problems of all families, sizes that matter for tiles (1, around the tile width, primes),
+///                     scales from 1e-30 to 1e30 now and then; shrinks to smaller shapes and simpler families
+#pragma once
+
+#include "reference/recipe.hpp"
+
+#include <rapidcheck.h>
+
+namespace fa1::properties {
+
+/// The shapes worth drawing for one kernel.
+struct Limits {
+  std::int64_t largest_d = 16; ///< d and dv
+  std::int64_t Br = 4, Bc = 4;
+  std::int64_t most_keys = 96;
+};
+
+rc::Gen<float> any_float();
+rc::Gen<reference::Recipe> any_recipe(const Limits& limits);
+
+/// The steps towards simplicity, each a smaller or plainer recipe; empty at the simplest.
+std::vector<reference::Recipe> simpler(const reference::Recipe& recipe);
+
+} // namespace fa1::properties

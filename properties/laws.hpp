@@ -1,0 +1,65 @@
+/// The checks behind the rows of invariants.cpp, one function a law.
+#pragma once
+
+#include "properties/property.hpp"
+
+#include <random>
+
+namespace fa1::properties::laws {
+
+// exact.cpp: relations that hold bit for bit
+Outcome m_exact(const Case& c);
+Outcome m_monotone(const Case& c);
+Outcome l_at_least_one(const Case& c);
+Outcome alpha_unit(const Case& c);
+Outcome carry_split(const Case& c);
+Outcome row_block(const Case& c);
+Outcome query_permutation(const Case& c);
+Outcome batch_neighbours(const Case& c);
+Outcome repeat(const Case& c);
+Outcome schedule(const Case& c);
+Outcome value_columns(const Case& c);
+Outcome value_scale_pow2(const Case& c);
+Outcome qk_scale_pow2(const Case& c);
+Outcome head_zero_padding(const Case& c);
+Outcome dominant_key(const Case& c);
+Outcome idle_tile(const Case& c);
+Outcome single_key(const Case& c);
+Outcome written(const Case& c);
+Outcome nan_locality(const Case& c);
+
+// within_bound.cpp: relations that hold up to the error bound
+Outcome l_rescale(const Case& c);
+Outcome o_rescale(const Case& c);
+Outcome prefix(const Case& c);
+Outcome merge(const Case& c);
+Outcome tile_order(const Case& c);
+Outcome key_permutation(const Case& c);
+Outcome tile_width(const Case& c);
+Outcome head_permutation(const Case& c);
+Outcome value_linearity(const Case& c);
+Outcome value_shift(const Case& c);
+Outcome value_constant(const Case& c);
+Outcome hull(const Case& c);
+Outcome score_shift(const Case& c);
+Outcome duplicate_keys(const Case& c);
+Outcome uniform(const Case& c);
+Outcome lse_consistent(const Case& c);
+Outcome truth(const Case& c);
+
+/// A 64-bit hash of a text, the same on every machine (std::hash is not).
+std::uint64_t hash_of(std::string_view text);
+
+/// The stream of a case's own choices: a function of the recipe's text alone.
+std::mt19937_64 choices_of(const Case& c);
+
+/// The borders of the tiles, as numbers of keys: Bc, 2 Bc, ..., n_kv; at most `most` of them, the first and last included.
+std::vector<std::int64_t> tile_borders(const Case& c, std::size_t most);
+
+/// The carries after each of the first `tiles` tiles, by launches of one tile that resume from each other.
+std::vector<reference::State> carries_after_tiles(const Case& c, std::int64_t tiles);
+
+/// A kernel of the same variant, back end, contraction and D that differs as asked; nullptr where there is none.
+const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc, std::mt19937_64& choices);
+
+} // namespace fa1::properties::laws

@@ -1,0 +1,87 @@
+#include "properties/property.hpp"
+
+#include "properties/generators.hpp"
+#include "properties/laws.hpp"
+#include "properties/rapidcheck_bridge.hpp"
+
+#include <algorithm>
+
+namespace fa1::properties {
+namespace {
+
+Limits limits_of(const kernels::Kernel& kernel) {
+  Limits limits;
+  limits.largest_d = kernel.D;
+  limits.Br = kernel.Br;
+  limits.Bc = kernel.Bc;
+  limits.most_keys = std::max<std::int64_t>(96, 2 * kernel.Bc + 1);
+  return limits;
+}
+
+} // namespace
+
+Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe, const kernels::Kernel& kernel) {
+  if (invariant.needs != Needs::output && !kernel.gives_l_and_m)
+    return {Answer::not_applicable, 0.0, "the kernel gives no l and m"};
+  if (invariant.needs == Needs::carries && !kernel.resumes)
+    return {Answer::not_applicable, 0.0, "the kernel does not resume from carries"};
+  if (!kernel.serves(reference::shape_of(recipe)))
+    return {Answer::not_applicable, 0.0, "the kernel does not serve this d or dv"};
+  const reference::Problem problem = reference::make_problem(recipe);
+  try {
+    return invariant.check({recipe, problem, kernel});
+  } catch (const simt::ExecutorError& error) { // the kernel broke a rule of CUDA: a finding, not a fault of the laboratory
+    return {Answer::violated, 0.0, error.what()};
+  }
+}
+
+std::string replay_line(std::string_view recipe, std::string_view kernel, std::string_view invariant) {
+  std::string line = "fa1lab repro '" + std::string(recipe) + "' --kernel " + std::string(kernel);
+  if (!invariant.empty())
+    line += " --invariant " + std::string(invariant);
+  return line;
+}
+
+std::string LawResult::replay() const {
+  return replay_line(violated ? shrunk_recipe : worst_recipe, kernel->id, invariant->id);
+}
+
+LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases, std::uint64_t seed) {
+  LawResult result;
+  result.invariant = &invariant;
+  result.kernel = &kernel;
+  const auto generator = any_recipe(limits_of(kernel));
+
+  const std::string id = std::string(invariant.id) + "/" + kernel.id;
+  const PropertyReport report =
+      run_property(id, {cases, seed ^ laws::hash_of(id)}, [&] { // every pair of law and kernel sees recipes of its own
+        const reference::Recipe recipe = *generator;
+        const Outcome outcome = check_case(invariant, recipe, kernel);
+        if (outcome.answer == Answer::violated) {
+          // While shrinking, the last violation seen is always the smallest so far.
+          result.violated = true;
+          result.violation = outcome.detail;
+          result.shrunk_recipe = reference::to_string(recipe);
+          RC_FAIL(outcome.detail);
+        }
+        if (result.violated)
+          return;
+        if (outcome.answer == Answer::not_applicable) {
+          ++result.not_applicable;
+          return;
+        }
+        ++result.held;
+        if (!(outcome.fraction <= result.worst_fraction) || result.worst_recipe.empty()) {
+          result.worst_fraction = outcome.fraction;
+          result.worst_recipe = reference::to_string(recipe);
+        }
+      });
+  if (!report.held && !result.violated) { // the laboratory itself failed: never a pass
+    result.violated = true;
+    result.violation = report.message;
+  }
+  result.reproduce = report.reproduce;
+  return result;
+}
+
+} // namespace fa1::properties

@@ -1,0 +1,81 @@
+// Every law on every kernel instance: one test a law, named after it. A failure prints the shrunk recipe, a line to
+// paste, and RapidCheck's own string.
+//
+// The tests are made from the table in invariants.cpp, so a new law is tested without a word here.
+#include "properties/property.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/interfaces/catch_interfaces_testcase.hpp>
+#include <catch2/internal/catch_test_registry.hpp>
+
+#include <deque>
+#include <set>
+#include <string>
+
+using namespace fa1;
+using properties::Invariant;
+using properties::LawResult;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+constexpr int kQuickCases = 6;   // per kernel instance
+constexpr int kDeepCases = 100;
+
+void check_on_every_kernel(const Invariant& invariant, int cases) {
+  int held = 0;
+  for (const kernels::Kernel& kernel : kernels::all_kernels()) {
+    const LawResult result = properties::check(invariant, kernel, cases, kSeed);
+    held += result.held;
+    if (result.violated) {
+      UNSCOPED_INFO(invariant.id << ": " << invariant.says);
+      UNSCOPED_INFO("found:      " << result.violation);
+      UNSCOPED_INFO("shrunk to:  " << result.shrunk_recipe);
+      UNSCOPED_INFO("reproduce: " << result.replay());
+      UNSCOPED_INFO("or:         RC_PARAMS=\"" << result.reproduce << "\" with this test");
+      CHECK_FALSE(result.violated);
+    }
+  }
+  // A law that is never asked proves nothing.
+  UNSCOPED_INFO(invariant.id << " was asked in " << held << " cases");
+  CHECK(held >= cases * static_cast<int>(kernels::all_kernels().size()) / 5);
+}
+
+class LawTest : public Catch::ITestInvoker {
+public:
+  LawTest(const Invariant& invariant, int cases) : invariant_(&invariant), cases_(cases) {}
+  void invoke() const override { check_on_every_kernel(*invariant_, cases_); }
+
+private:
+  const Invariant* invariant_;
+  int cases_;
+};
+
+/// Registers two tests a law. Catch2's macros need a name known to the compiler; this is what they expand to.
+const bool registered = [] {
+  static std::deque<std::string> names; // Catch2 keeps views of them
+  for (const Invariant& invariant : properties::all_invariants())
+    for (const bool quick : {true, false}) {
+      names.push_back(std::string(invariant.id) + (quick ? ": " : " (deep): ") + std::string(invariant.says));
+      Catch::AutoReg(Catch::Detail::make_unique<LawTest>(invariant, quick ? kQuickCases : kDeepCases),
+                     CATCH_INTERNAL_LINEINFO, Catch::StringRef(),
+                     Catch::NameAndTags{names.back(), quick ? "[properties][laws][quick]" : "[properties][laws][deep]"});
+    }
+  return true;
+}();
+
+} // namespace
+
+TEST_CASE("the catalogue is whole: ids are unique, statements and formulas are given", "[properties][quick]") {
+  REQUIRE(registered);
+  std::set<std::string_view> ids;
+  for (const Invariant& invariant : properties::all_invariants()) {
+    CAPTURE(invariant.id);
+    CHECK(ids.insert(invariant.id).second);
+    CHECK(!invariant.says.empty());
+    CHECK(!invariant.formula.empty());
+    CHECK(&properties::find_invariant(invariant.id) == &invariant);
+  }
+  CHECK(ids.size() == 36);
+  CHECK_THROWS_AS(properties::find_invariant("m-exakt"), std::invalid_argument);
+}

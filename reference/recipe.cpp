@@ -1,0 +1,898 @@
+#include "reference/recipe.hpp"
+
+#include <Random123/philox.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace fa1::reference {
+namespace {
+
+// ---------------------------------------------------------------------------------------------------
+// Names
+
+struct FamilyName {
+  Family family;
+  std::string_view name;
+};
+constexpr std::array<FamilyName, 12> kFamilies{{
+    {Family::normal, "normal"},
+    {Family::uniform, "uniform"},
+    {Family::outliers, "outliers"},
+    {Family::pow2, "pow2"},
+    {Family::ints, "ints"},
+    {Family::subnormal, "subnormal"},
+    {Family::zero, "zero"},
+    {Family::positive, "positive"},
+    {Family::alternating, "alternating"},
+    {Family::index, "index"},
+    {Family::index1, "index1"},
+    {Family::constant, "constant"},
+}};
+constexpr std::size_t kScoreFamilies = 7; ///< the first seven can make Q and K
+
+struct OrderName {
+  Order order;
+  std::string_view name;
+};
+constexpr std::array<OrderName, 5> kOrders{{
+    {Order::free, "free"},
+    {Order::ascending, "ascending"},
+    {Order::descending, "descending"},
+    {Order::tied, "tied"},
+    {Order::dominant, "dominant"},
+}};
+
+constexpr std::string_view kKeys =
+    "bh n_q n_kv d dv scale seed dist sigma order gap v Q K V scores put";
+
+std::string_view name_of(Matrix matrix) {
+  switch (matrix) {
+  case Matrix::Q:
+    return "Q";
+  case Matrix::K:
+    return "K";
+  case Matrix::V:
+    return "V";
+  }
+  throw RecipeError("recipe: no such matrix");
+}
+
+/// `n_kv=-3: want an integer` with the value shortened, so that the message stays one readable
+/// line.
+[[noreturn]] void fail(std::string_view key, std::string_view found, const std::string& want) {
+  constexpr std::size_t kShown = 60;
+  std::string shown(found.substr(0, kShown));
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      c = '?';
+  if (found.size() > kShown)
+    shown += "...";
+  throw RecipeError("recipe: " + std::string(key) + "=" + shown + ": want " + want);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Numbers to text and back; locale plays no part
+
+std::string text_of(float value) {
+  if (std::isnan(value))
+    return "nan";
+  std::array<char, 64> buffer;
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return error == std::errc{} ? std::string(buffer.data(), end) : "?";
+}
+
+/// Decimal or hexadecimal (0x1p-149), nan, inf; nullopt if it is none or does not fit fp32.
+std::optional<float> read_float(std::string_view text) {
+  bool negative = false;
+  if (!text.empty() && (text.front() == '-' || text.front() == '+')) {
+    negative = text.front() == '-';
+    text.remove_prefix(1);
+  }
+  const auto with_sign = [negative](float value) { return negative ? -value : value; };
+  if (text == "nan")
+    return std::numeric_limits<float>::quiet_NaN();
+  if (text == "inf")
+    return with_sign(std::numeric_limits<float>::infinity());
+  std::chars_format format = std::chars_format::general;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    text.remove_prefix(2);
+    format = std::chars_format::hex;
+  }
+  // from_chars itself would take another sign, "infinity" and "nan(...)".
+  const bool hexadecimal = format == std::chars_format::hex;
+  const auto is_digit = [hexadecimal](char c) {
+    return (c >= '0' && c <= '9') ||
+           (hexadecimal && ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')));
+  };
+  if (text.empty() || !(is_digit(text.front()) || text.front() == '.'))
+    return std::nullopt;
+  float value = 0.0f;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, format);
+  if (error != std::errc{} || end != text.data() + text.size() || std::isinf(value))
+    return std::nullopt;
+  const std::string_view digits = text.substr(0, text.find_first_of(hexadecimal ? "pP" : "eE"));
+  const bool written_as_zero = digits.find_first_not_of("0.") == std::string_view::npos;
+  if (value == 0.0f && !written_as_zero) // below half the smallest subnormal
+    return std::nullopt;
+  return with_sign(value);
+}
+
+float finite_float(std::string_view key, std::string_view text) {
+  const std::optional<float> value = read_float(text);
+  if (!value || !std::isfinite(*value))
+    fail(key, text, "a finite fp32 number");
+  return *value;
+}
+
+float any_float(std::string_view key, std::string_view text) {
+  const std::optional<float> value = read_float(text);
+  if (!value)
+    fail(key, text, "an fp32 number, nan, inf or -inf");
+  return *value;
+}
+
+template <class Integer> std::optional<Integer> read_integer(std::string_view text) {
+  Integer value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+constexpr std::int64_t kMaxRows = kMaxBytes / std::int64_t{sizeof(float)};
+
+std::int64_t extent(std::string_view key, std::string_view text, std::int64_t most) {
+  const auto value = read_integer<std::int64_t>(text);
+  if (!value || *value < 0 || *value > most)
+    fail(key, text, "an integer from 0 to " + std::to_string(most));
+  return *value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos)
+      return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+template <class Table> std::string names_in(const Table& table, std::size_t count) {
+  std::string names;
+  for (std::size_t i = 0; i < count; ++i)
+    names += (i == 0 ? "" : " ") + std::string(table[i].name);
+  return names;
+}
+
+// ---------------------------------------------------------------------------------------------------
+// The keys that are more than one number
+
+Family family_of(std::string_view key, std::string_view text, std::size_t allowed) {
+  for (std::size_t i = 0; i < allowed; ++i)
+    if (kFamilies[i].name == text)
+      return kFamilies[i].family;
+  fail(key, text,
+       "one of " + names_in(kFamilies, allowed) + (allowed == kFamilies.size() ? ":X" : ""));
+}
+
+Order order_of(std::string_view text) {
+  for (const OrderName& row : kOrders)
+    if (row.name == text)
+      return row.order;
+  fail("order", text, "one of " + names_in(kOrders, kOrders.size()));
+}
+
+void read_v(Recipe& recipe, std::string_view text) {
+  constexpr std::string_view kConstant = "constant:";
+  if (text.starts_with(kConstant)) {
+    recipe.v = Family::constant;
+    recipe.v_constant = any_float("v", text.substr(kConstant.size()));
+    return;
+  }
+  if (text == "constant")
+    fail("v", text, "constant:X with X an fp32 number");
+  recipe.v = family_of("v", text, kFamilies.size());
+}
+
+std::vector<Run> read_list(std::string_view key, std::string_view text) {
+  std::vector<Run> runs;
+  const std::vector<std::string_view> parts = split(text, ',');
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t star = parts[i].find('*');
+    Run run{any_float(key, parts[i].substr(0, star)), 1};
+    if (star != std::string_view::npos) {
+      const std::string_view count = parts[i].substr(star + 1);
+      if (count.empty()) {
+        if (i + 1 != parts.size())
+          fail(key, parts[i], "`x*` (fill the rest) at the end of the list only");
+        run.count = -1;
+      } else {
+        const auto value = read_integer<std::int64_t>(count);
+        if (!value || *value < 1 || *value > kMaxRows)
+          fail(key, parts[i], "`x*n` with n an integer from 1 to " + std::to_string(kMaxRows));
+        run.count = *value;
+      }
+    }
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+/// Entries that a list names; at most kMaxRows + 1, so that no sum can overflow.
+std::int64_t length_of(const std::vector<Run>& runs) {
+  std::int64_t length = 0;
+  for (const Run& run : runs)
+    length = std::min(length + std::max(run.count, std::int64_t{0}), kMaxRows + 1);
+  return length;
+}
+
+bool fills(const std::vector<Run>& runs) { return !runs.empty() && runs.back().count < 0; }
+
+std::vector<Put> read_puts(std::string_view text) {
+  const std::string want = "M:row,column:value with M one of Q K V, several joined by `;`";
+  std::vector<Put> puts;
+  for (const std::string_view part : split(text, ';')) {
+    const std::vector<std::string_view> fields = split(part, ':');
+    if (fields.size() != 3 || fields[0].size() != 1)
+      fail("put", part, want);
+    Put put;
+    switch (fields[0].front()) {
+    case 'Q':
+      put.matrix = Matrix::Q;
+      break;
+    case 'K':
+      put.matrix = Matrix::K;
+      break;
+    case 'V':
+      put.matrix = Matrix::V;
+      break;
+    default:
+      fail("put", part, want);
+    }
+    const std::vector<std::string_view> place = split(fields[1], ',');
+    if (place.size() != 2)
+      fail("put", part, want);
+    const auto row = read_integer<std::int64_t>(place[0]);
+    const auto column = read_integer<std::int64_t>(place[1]);
+    if (!row || !column || *row < 0 || *column < 0)
+      fail("put", part, want);
+    put.row = *row;
+    put.column = *column;
+    const std::optional<float> value = read_float(fields[2]);
+    if (!value)
+      fail("put", part, "a value that is an fp32 number, nan, inf or -inf");
+    put.value = *value;
+    puts.push_back(put);
+  }
+  return puts;
+}
+
+std::string text_of(const std::vector<Run>& runs) {
+  std::string text;
+  for (const Run& run : runs) {
+    if (!text.empty())
+      text += ',';
+    text += text_of(run.value);
+    if (run.count < 0)
+      text += '*';
+    else if (run.count != 1)
+      text += '*' + std::to_string(run.count);
+  }
+  return text;
+}
+
+std::string text_of(const std::vector<Put>& puts) {
+  std::string text;
+  for (const Put& put : puts) {
+    if (!text.empty())
+      text += ';';
+    text += std::string(name_of(put.matrix)) + ':' + std::to_string(put.row) + ',' +
+            std::to_string(put.column) + ':' + text_of(put.value);
+  }
+  return text;
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Meaning: extents and their limits
+
+std::int64_t columns_of(const Shape& shape, Matrix matrix) {
+  return matrix == Matrix::V ? shape.dv : shape.d;
+}
+std::int64_t rows_of(const Shape& shape, Matrix matrix) {
+  return matrix == Matrix::Q ? shape.n_q : shape.n_kv;
+}
+
+const std::vector<Run>& list_of(const Recipe& recipe, Matrix matrix) {
+  return matrix == Matrix::Q ? recipe.Q : matrix == Matrix::K ? recipe.K : recipe.V;
+}
+
+void require_extent(std::string_view key, std::int64_t value, std::int64_t most) {
+  if (value < 0 || value > most)
+    fail(key, std::to_string(value), "an integer from 0 to " + std::to_string(most));
+}
+
+void require_finite(std::string_view key, float value) {
+  if (!std::isfinite(value))
+    fail(key, text_of(value), "a finite fp32 number");
+}
+
+/// Largest |entry| that a family of Q and K can make; normals come from 32 bits, hence |x| < 6.5.
+double most_of(Family family) {
+  switch (family) {
+  case Family::normal:
+    return 6.5;
+  case Family::outliers:
+    return 6.5 * 11;
+  case Family::pow2:
+    return 256;
+  case Family::ints:
+    return 4;
+  default:
+    return 1;
+  }
+}
+
+void require_list(const std::vector<Run>& runs, std::string_view key, std::int64_t rows,
+                  std::int64_t columns, const char* product) {
+  if (runs.empty())
+    return;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (runs[i].count == 0 || runs[i].count < -1 || (runs[i].count == -1 && i + 1 != runs.size()))
+      fail(key, text_of(runs), "counts of at least 1, and `x*` at the end only");
+  const std::int64_t wanted = rows * columns;
+  const std::int64_t length = length_of(runs);
+  if (length > wanted || (length < wanted && !fills(runs)))
+    fail(key, text_of(runs),
+         std::string(product) + " = " + std::to_string(wanted) + " entries, not " +
+             std::to_string(length));
+}
+
+/// The key that the largest entry of an `order=dominant` row needs: scale * key >= gap, rounded
+/// away.
+float dominant_key(const Recipe& recipe) {
+  const double scale = static_cast<double>(scale_of(recipe));
+  const double exact = static_cast<double>(recipe.gap) / scale;
+  auto key = static_cast<float>(exact);
+  const float away =
+      std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(scale));
+  // The product of two floats is exact in double, so this comparison decides the claim itself.
+  while (static_cast<double>(key) * scale < static_cast<double>(recipe.gap))
+    key = std::nextafter(key, away);
+  return key;
+}
+
+Shape validated(const Recipe& recipe) {
+  const Shape shape{recipe.batch_heads, recipe.n_q, recipe.n_kv, recipe.d,
+                    recipe.dv.value_or(recipe.d)};
+  require_extent("bh", shape.batch_heads, kMaxRows);
+  require_extent("n_q", shape.n_q, kMaxRows);
+  require_extent("n_kv", shape.n_kv, kMaxRows);
+  require_extent("d", shape.d, kMaxHeadDimension);
+  require_extent("dv", shape.dv, kMaxHeadDimension);
+
+  // Extents are at most 2^31 and 2^8, so rows * columns stays below 2^41; times batch-heads needs
+  // care. A row counts at least one column: it has carries even where the head dimension is 0.
+  const std::int64_t columns_q = std::max(shape.d, std::int64_t{1}) + shape.dv;
+  const std::int64_t columns_kv = std::max(shape.d + shape.dv, std::int64_t{1});
+  const std::int64_t elements = shape.n_q * columns_q + shape.n_kv * columns_kv;
+  if (shape.batch_heads > 0 && elements > kMaxRows / shape.batch_heads)
+    throw RecipeError("recipe: bh=" + std::to_string(shape.batch_heads) +
+                      " n_q=" + std::to_string(shape.n_q) + " n_kv=" + std::to_string(shape.n_kv) +
+                      " d=" + std::to_string(shape.d) + " dv=" + std::to_string(shape.dv) +
+                      ": want Q, K, V and O together within " + std::to_string(kMaxBytes >> 30) +
+                      " GiB");
+
+  if (recipe.scale)
+    require_finite("scale", *recipe.scale);
+  require_finite("sigma", recipe.sigma);
+  if (static_cast<std::size_t>(recipe.dist) >= kScoreFamilies)
+    fail("dist", name_of(recipe.dist), "one of " + names_in(kFamilies, kScoreFamilies));
+  if (static_cast<double>(std::fabs(recipe.sigma)) * most_of(recipe.dist) >
+      static_cast<double>(std::numeric_limits<float>::max()))
+    fail("sigma", text_of(recipe.sigma), "a factor that keeps every entry of Q within fp32");
+  if (!(recipe.gap >= 0) || !std::isfinite(recipe.gap))
+    fail("gap", text_of(recipe.gap), "a finite fp32 number, 0 or more");
+  if (recipe.order == Order::dominant && recipe.K.empty()) {
+    if (shape.d == 0)
+      fail("order", "dominant", "d of at least 1 with it");
+    const double key =
+        static_cast<double>(recipe.gap) / std::fabs(static_cast<double>(scale_of(recipe)));
+    if (!(key < 0x1.fffffcp127)) // leaves room to round away; also catches scale = 0
+      fail("gap", text_of(recipe.gap), "gap / scale within fp32");
+  }
+
+  require_list(recipe.Q, "Q", shape.n_q, shape.d, "n_q * d");
+  require_list(recipe.K, "K", shape.n_kv, shape.d, "n_kv * d");
+  require_list(recipe.V, "V", shape.n_kv, shape.dv, "n_kv * dv");
+  for (const Put& put : recipe.put)
+    if (put.row < 0 || put.row >= rows_of(shape, put.matrix) || put.column < 0 ||
+        put.column >= columns_of(shape, put.matrix))
+      fail("put", text_of(std::vector<Put>{put}),
+           "a row below " + std::to_string(rows_of(shape, put.matrix)) + " and a column below " +
+               std::to_string(columns_of(shape, put.matrix)));
+  return shape;
+}
+
+// ---------------------------------------------------------------------------------------------------
+// The generator
+
+/// Words that elements need beyond their first come from further streams of the same counter.
+enum class Stream : std::uint32_t { entry, coin, outlier, dominant };
+
+using Words = std::array<std::uint32_t, 4>;
+
+struct Place {
+  std::uint64_t seed;
+  std::uint32_t batch_head;
+  Matrix matrix;
+};
+
+/// Four words for the elements 4 * block .. 4 * block + 3 of a row-major matrix.
+Words words(const Place& place, Stream stream, std::uint64_t block) {
+  const r123::Philox4x32::ctr_type counter = {
+      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), place.batch_head,
+       static_cast<std::uint32_t>(place.matrix) | static_cast<std::uint32_t>(stream) << 8}};
+  const r123::Philox4x32::ukey_type key = {
+      {static_cast<std::uint32_t>(place.seed), static_cast<std::uint32_t>(place.seed >> 32)}};
+  const r123::Philox4x32::ctr_type result = r123::Philox4x32_R<10>()(counter, key);
+  return {result[0], result[1], result[2], result[3]};
+}
+
+/// ln x for 2^-33 <= x <= 1/2 from +, -, *, / alone: libm differs from machine to machine, these do
+/// not.
+double portable_log(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  auto exponent = static_cast<std::int64_t>(bits >> 52) - 1023;
+  double mantissa = std::bit_cast<double>((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u);
+  if (mantissa > 0x1.6a09e667f3bcdp0) { // sqrt 2: keeps |t| <= 0.172
+    mantissa *= 0.5;
+    exponent += 1;
+  }
+  const double t = (mantissa - 1.0) / (mantissa + 1.0); // ln mantissa = 2 atanh t
+  const double t2 = t * t;
+  double series = 1.0 / 19;
+  for (const double odd : {17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0})
+    series = series * t2 + 1.0 / odd;
+  return static_cast<double>(exponent) * 0x1.62e42fefa39efp-1 + 2.0 * t * series;
+}
+
+/// c[0] + c[1] r + ... + c[7] r^7 by Horner's rule.
+double polynomial(const std::array<double, 8>& c, double r) {
+  double sum = c[7];
+  for (std::size_t i = 7; i-- > 0;)
+    sum = sum * r + c[i];
+  return sum;
+}
+
+/// The normal number whose distribution function is (word + 1/2) / 2^32, to about 1e-15: the
+/// rational approximations of Wichura, Algorithm AS 241 (PPND16), 1988. Its far tail,
+/// below 1.4e-11, is never met.
+double normal_of(std::uint32_t word) {
+  constexpr std::array<double, 8> kCentreAbove{3.3871328727963666080e0, 1.3314166789178437745e2,
+                                               1.9715909503065514427e3, 1.3731693765509461125e4,
+                                               4.5921953931549871457e4, 6.7265770927008700853e4,
+                                               3.3430575583588128105e4, 2.5090809287301226727e3};
+  constexpr std::array<double, 8> kCentreBelow{1.0,
+                                               4.2313330701600911252e1,
+                                               6.8718700749205790830e2,
+                                               5.3941960214247511077e3,
+                                               2.1213794301586595867e4,
+                                               3.9307895800092710610e4,
+                                               2.8729085735721942674e4,
+                                               5.2264952788528545610e3};
+  constexpr std::array<double, 8> kTailAbove{1.42343711074968357734e0,  4.63033784615654529590e0,
+                                             5.76949722146069140550e0,  3.64784832476320460504e0,
+                                             1.27045825245236838258e0,  2.41780725177450611770e-1,
+                                             2.27238449892691845833e-2, 7.74545014278341407640e-4};
+  constexpr std::array<double, 8> kTailBelow{1.0,
+                                             2.05319162663775882187e0,
+                                             1.67638483018380384940e0,
+                                             6.89767334985100004550e-1,
+                                             1.48103976427480074590e-1,
+                                             1.51986665636164571966e-2,
+                                             5.47593808499534494600e-4,
+                                             1.05075007164441684324e-9};
+
+  const double q = (static_cast<double>(word) - 0x1p31 + 0.5) * 0x1p-32; // exact, in (-1/2, 1/2)
+  if (std::fabs(q) <= 0.425) {
+    const double r = 0.180625 - q * q;
+    return q * polynomial(kCentreAbove, r) / polynomial(kCentreBelow, r);
+  }
+  const double tail = (static_cast<double>(std::min(word, ~word)) + 0.5) * 0x1p-32;
+  const double r = std::sqrt(-portable_log(tail)) - 1.6;
+  return std::copysign(polynomial(kTailAbove, r) / polynomial(kTailBelow, r), q);
+}
+
+float normal(std::uint32_t word) { return static_cast<float>(normal_of(word)); }
+
+float uniform(std::uint32_t word) { // 2^24 equidistant values of [-1, 1)
+  return static_cast<float>(static_cast<std::int32_t>(word >> 8) - (1 << 23)) * 0x1p-23f;
+}
+
+float one_to_two(std::uint32_t word) { return std::bit_cast<float>(0x3f800000u | word >> 9); }
+
+/// An integer of [0, count) by multiplication; the bias of at most count / 2^32 does not matter
+/// here.
+std::int32_t below(std::uint32_t word, std::uint32_t count) {
+  return static_cast<std::int32_t>(std::uint64_t{word} * count >> 32);
+}
+
+float power_of_two(
+    std::uint32_t word) { // the top bit is the sign, the other 31 choose the exponent
+  const std::int32_t exponent = below(word << 1, 17) - 8;
+  return std::bit_cast<float>((word & 0x80000000u) | static_cast<std::uint32_t>(exponent + 127)
+                                                         << 23);
+}
+
+float subnormal(std::uint32_t word) { // every one of the 2 * (2^23 - 1), never zero
+  return std::bit_cast<float>((word & 0x80000000u) |
+                              (1u + static_cast<std::uint32_t>(below(word << 1, (1u << 23) - 1))));
+}
+
+/// Elements [begin, end) of a row-major matrix; of_block(block) gives elements 4 * block .. 4 *
+/// block + 3.
+template <class OfBlock>
+void fill_blocks(std::uint64_t begin, std::uint64_t end, float* out, const OfBlock& of_block) {
+  std::uint64_t element = begin;
+  while (element < end) {
+    const std::array<float, 4> values = of_block(element / 4);
+    const std::uint64_t stop = std::min(end, (element / 4 + 1) * 4);
+    for (; element < stop; ++element)
+      *out++ = values[element % 4];
+  }
+}
+
+/// The same where an element is a function of its one word.
+template <class OfWord>
+void fill_words(const Place& place, std::uint64_t begin, std::uint64_t end, float* out,
+                const OfWord& of_word) {
+  fill_blocks(begin, end, out, [&](std::uint64_t block) -> std::array<float, 4> {
+    const Words w = words(place, Stream::entry, block);
+    return {of_word(w[0]), of_word(w[1]), of_word(w[2]), of_word(w[3])};
+  });
+}
+
+/// N(0,1) + N(0,100) * Bernoulli(0.001), 100 being the variance; the sum is rounded once.
+void fill_outliers(const Place& place, std::uint64_t begin, std::uint64_t end, float* out) {
+  constexpr std::uint32_t kThreshold = 4294967; // 0.001 * 2^32
+  fill_blocks(begin, end, out, [&](std::uint64_t block) {
+    const Words entry = words(place, Stream::entry, block);
+    const Words coin = words(place, Stream::coin, block);
+    std::array<float, 4> values;
+    for (std::size_t i = 0; i < 4; ++i) {
+      double value = normal_of(entry[i]);
+      if (coin[i] < kThreshold)
+        value += 10.0 * normal_of(words(place, Stream::outlier, block)[i]);
+      values[i] = static_cast<float>(value);
+    }
+    return values;
+  });
+}
+
+void fill_family(Family family, float constant, const Place& place, std::int64_t columns,
+                 std::int64_t first, std::int64_t rows, float* out) {
+  const auto begin = static_cast<std::uint64_t>(first) * static_cast<std::uint64_t>(columns);
+  const std::uint64_t end =
+      begin + static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(columns);
+  float* const out_end = out + (end - begin);
+  switch (family) {
+  case Family::normal:
+    return fill_words(place, begin, end, out, normal);
+  case Family::uniform:
+    return fill_words(place, begin, end, out, uniform);
+  case Family::outliers:
+    return fill_outliers(place, begin, end, out);
+  case Family::pow2:
+    return fill_words(place, begin, end, out, power_of_two);
+  case Family::ints:
+    return fill_words(place, begin, end, out,
+                      [](std::uint32_t word) { return static_cast<float>(below(word, 9) - 4); });
+  case Family::subnormal:
+    return fill_words(place, begin, end, out, subnormal);
+  case Family::zero:
+    return std::fill(out, out_end, 0.0f);
+  case Family::positive:
+    return fill_words(place, begin, end, out, one_to_two);
+  case Family::alternating:
+    fill_words(place, begin, end, out, one_to_two);
+    for (std::int64_t j = 0; j < rows; ++j)
+      if ((first + j) % 2 == 1)
+        for (std::int64_t c = 0; c < columns; ++c)
+          out[j * columns + c] = -out[j * columns + c];
+    return;
+  case Family::index:
+  case Family::index1:
+    for (std::int64_t j = 0; j < rows; ++j)
+      std::fill_n(out + j * columns, columns,
+                  static_cast<float>(first + j + (family == Family::index1 ? 1 : 0)));
+    return;
+  case Family::constant:
+    return std::fill(out, out_end, constant);
+  }
+}
+
+void fill_list(const std::vector<Run>& runs, std::int64_t begin, std::int64_t end, float* out) {
+  std::int64_t start = 0;
+  for (const Run& run : runs) {
+    const std::int64_t stop = run.count < 0 ? end : std::min(start + run.count, end);
+    const std::int64_t from = std::max(start, begin);
+    if (from < stop)
+      std::fill(out + (from - begin), out + (stop - begin), run.value);
+    start = std::max(start, stop);
+    if (start >= end)
+      return;
+  }
+}
+
+/// K[j][i] in [j, j+1) / n_kv, or the same mirrored. Rounding is monotone, so the order survives
+/// it.
+void fill_ramp(const Recipe& recipe, const Place& place, std::int64_t columns, std::int64_t first,
+               std::int64_t rows, float* out) {
+  const auto n = static_cast<double>(recipe.n_kv);
+  fill_family(Family::positive, 0.0f, place, columns, first, rows, out);
+  for (std::int64_t j = 0; j < rows; ++j) {
+    const std::int64_t rank =
+        recipe.order == Order::ascending ? first + j : recipe.n_kv - 1 - (first + j);
+    for (std::int64_t i = 0; i < columns; ++i) {
+      float& entry = out[j * columns + i];
+      const double fraction = static_cast<double>(entry) - 1.0; // [0, 1)
+      entry = static_cast<float>((static_cast<double>(rank) + fraction) / n);
+    }
+  }
+}
+
+void fill_dominant_keys(const Recipe& recipe, const Place& place, std::int64_t columns,
+                        std::int64_t first, std::int64_t rows, float* out) {
+  const float sign = scale_of(recipe) < 0.0f ? 1.0f : -1.0f;
+  for (std::int64_t e = 0; e < rows * columns; ++e)
+    out[e] = std::copysign(out[e], sign);
+  const Words draw = words(place, Stream::dominant, 0);
+  const auto leader = static_cast<std::int64_t>(
+      std::uint64_t{draw[0]} * static_cast<std::uint64_t>(recipe.n_kv) >> 32);
+  if (leader >= first && leader < first + rows) {
+    float* const row = out + (leader - first) * columns;
+    std::fill_n(row, columns, 0.0f);
+    row[0] = dominant_key(recipe);
+  }
+}
+
+void fill_queries(const Recipe& recipe, std::int64_t columns, std::int64_t rows, float* out) {
+  const bool positive = recipe.order == Order::ascending || recipe.order == Order::descending ||
+                        recipe.order == Order::dominant;
+  for (std::int64_t e = 0; e < rows * columns; ++e) {
+    const float value = recipe.sigma * out[e];
+    out[e] = positive ? std::fabs(value) : value;
+  }
+  if (recipe.order == Order::dominant)
+    for (std::int64_t r = 0; r < rows; ++r)
+      out[r * columns] = 1.0f;
+}
+
+void make_valid_rows(const Recipe& recipe, const Shape& shape, Matrix matrix,
+                     std::int64_t batch_head, std::int64_t first, std::int64_t rows, float* out) {
+  const std::int64_t columns = columns_of(shape, matrix);
+  if (rows == 0 || columns == 0)
+    return;
+  const Place place{recipe.seed, static_cast<std::uint32_t>(batch_head), matrix};
+  if (const std::vector<Run>& list = list_of(recipe, matrix); !list.empty()) {
+    fill_list(list, first * columns, (first + rows) * columns, out);
+  } else if (matrix == Matrix::V) {
+    fill_family(recipe.v, recipe.v_constant, place, columns, first, rows, out);
+  } else if (matrix == Matrix::Q) {
+    fill_family(recipe.dist, 0.0f, place, columns, first, rows, out);
+    fill_queries(recipe, columns, rows, out);
+  } else if (recipe.order == Order::ascending || recipe.order == Order::descending) {
+    fill_ramp(recipe, place, columns, first, rows, out);
+  } else if (recipe.order == Order::tied) {
+    fill_family(recipe.dist, 0.0f, place, columns, 0, 1, out);
+    for (std::int64_t j = 1; j < rows; ++j)
+      std::copy_n(out, columns, out + j * columns);
+  } else {
+    fill_family(recipe.dist, 0.0f, place, columns, first, rows, out);
+    if (recipe.order == Order::dominant)
+      fill_dominant_keys(recipe, place, columns, first, rows, out);
+  }
+  for (const Put& put : recipe.put)
+    if (put.matrix == matrix && put.row >= first && put.row < first + rows)
+      out[(put.row - first) * columns + put.column] = put.value;
+}
+
+bool same(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+bool same(const std::vector<Run>& a, const std::vector<Run>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Run& x, const Run& y) {
+    return same(x.value, y.value) && x.count == y.count;
+  });
+}
+
+} // namespace
+
+bool operator==(const Recipe& a, const Recipe& b) {
+  const bool same_scale =
+      a.scale.has_value() == b.scale.has_value() && (!a.scale || same(*a.scale, *b.scale));
+  const bool same_puts = std::equal(a.put.begin(), a.put.end(), b.put.begin(), b.put.end(),
+                                    [](const Put& x, const Put& y) {
+                                      return x.matrix == y.matrix && x.row == y.row &&
+                                             x.column == y.column && same(x.value, y.value);
+                                    });
+  return a.batch_heads == b.batch_heads && a.n_q == b.n_q && a.n_kv == b.n_kv && a.d == b.d &&
+         a.dv == b.dv && same_scale && a.seed == b.seed && a.dist == b.dist &&
+         same(a.sigma, b.sigma) && a.order == b.order && same(a.gap, b.gap) && a.v == b.v &&
+         same(a.v_constant, b.v_constant) && same(a.Q, b.Q) && same(a.K, b.K) && same(a.V, b.V) &&
+         same_puts;
+}
+
+Recipe parse_recipe(std::string_view text) {
+  Recipe recipe;
+  std::set<std::string, std::less<>> seen;
+  constexpr std::string_view kBlank = " \t\r\n";
+  for (;;) {
+    const std::size_t start = text.find_first_not_of(kBlank);
+    if (start == std::string_view::npos)
+      break;
+    text.remove_prefix(start);
+    const std::string_view token = text.substr(0, text.find_first_of(kBlank));
+    text.remove_prefix(token.size());
+
+    const std::size_t equals = token.find('=');
+    if (equals == std::string_view::npos || equals == 0)
+      throw RecipeError("recipe: '" + std::string(token.substr(0, 60)) + "': want key=value");
+    const std::string_view key = token.substr(0, equals);
+    const std::string_view value = token.substr(equals + 1);
+    if (!seen.emplace(key).second)
+      fail(key, value, "the key once, it is there twice");
+
+    if (key == "bh")
+      recipe.batch_heads = extent(key, value, kMaxRows);
+    else if (key == "n_q")
+      recipe.n_q = extent(key, value, kMaxRows);
+    else if (key == "n_kv")
+      recipe.n_kv = extent(key, value, kMaxRows);
+    else if (key == "d")
+      recipe.d = extent(key, value, kMaxHeadDimension);
+    else if (key == "dv")
+      recipe.dv = extent(key, value, kMaxHeadDimension);
+    else if (key == "scale") {
+      if (value != "auto") {
+        const std::optional<float> number = read_float(value);
+        if (!number || !std::isfinite(*number))
+          fail(key, value, "a finite fp32 number or `auto`");
+        recipe.scale = *number;
+      }
+    } else if (key == "seed") {
+      const auto number = read_integer<std::uint64_t>(value);
+      if (!number)
+        fail(key, value, "an integer from 0 to 18446744073709551615");
+      recipe.seed = *number;
+    } else if (key == "dist")
+      recipe.dist = family_of(key, value, kScoreFamilies);
+    else if (key == "sigma")
+      recipe.sigma = finite_float(key, value);
+    else if (key == "order")
+      recipe.order = order_of(value);
+    else if (key == "gap")
+      recipe.gap = finite_float(key, value);
+    else if (key == "v")
+      read_v(recipe, value);
+    else if (key == "Q")
+      recipe.Q = read_list(key, value);
+    else if (key == "K")
+      recipe.K = read_list(key, value);
+    else if (key == "V")
+      recipe.V = read_list(key, value);
+    else if (key == "scores") {
+      recipe.K = read_list(key, value);
+      if (fills(recipe.K))
+        fail(key, value, "a list of known length, without `x*`");
+    } else if (key == "put")
+      recipe.put = read_puts(value);
+    else
+      throw RecipeError("recipe: unknown key '" + std::string(key.substr(0, 60)) +
+                        "': want one of " + std::string(kKeys));
+  }
+  if (seen.contains("scores")) {
+    for (const char* other : {"d", "scale", "Q", "K", "n_kv"})
+      if (seen.contains(other))
+        throw RecipeError(std::string("recipe: ") + other +
+                          " beside scores: want one of the two, scores sets it");
+    recipe.d = 1;
+    recipe.scale = 1.0f;
+    recipe.Q = {Run{1.0f, -1}};
+    recipe.n_kv = length_of(recipe.K);
+  }
+  validated(recipe);
+  return recipe;
+}
+
+std::string to_string(const Recipe& recipe) {
+  const Recipe standard;
+  std::string text;
+  const auto add = [&text](std::string_view key, const std::string& value) {
+    text += (text.empty() ? "" : " ") + std::string(key) + "=" + value;
+  };
+  if (recipe.batch_heads != standard.batch_heads)
+    add("bh", std::to_string(recipe.batch_heads));
+  add("n_q", std::to_string(recipe.n_q));
+  add("n_kv", std::to_string(recipe.n_kv));
+  if (recipe.d != standard.d)
+    add("d", std::to_string(recipe.d));
+  if (recipe.dv)
+    add("dv", std::to_string(*recipe.dv));
+  if (recipe.scale)
+    add("scale", text_of(*recipe.scale));
+  if (recipe.seed != standard.seed)
+    add("seed", std::to_string(recipe.seed));
+  if (recipe.dist != standard.dist)
+    add("dist", std::string(name_of(recipe.dist)));
+  if (!same(recipe.sigma, standard.sigma))
+    add("sigma", text_of(recipe.sigma));
+  if (recipe.order != standard.order)
+    add("order", std::string(name_of(recipe.order)));
+  if (!same(recipe.gap, standard.gap))
+    add("gap", text_of(recipe.gap));
+  if (recipe.v == Family::constant)
+    add("v", "constant:" + text_of(recipe.v_constant));
+  else if (recipe.v != standard.v)
+    add("v", std::string(name_of(recipe.v)));
+  for (const Matrix matrix : {Matrix::Q, Matrix::K, Matrix::V})
+    if (const std::vector<Run>& list = list_of(recipe, matrix); !list.empty())
+      add(name_of(matrix), text_of(list));
+  if (!recipe.put.empty())
+    add("put", text_of(recipe.put));
+  return text;
+}
+
+Shape shape_of(const Recipe& recipe) { return validated(recipe); }
+
+float scale_of(const Recipe& recipe) {
+  if (recipe.scale) {
+    require_finite("scale", *recipe.scale);
+    return *recipe.scale;
+  }
+  if (recipe.d <= 0) // every score is 0 then, whatever the scale
+    return 1.0f;
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(recipe.d)));
+}
+
+void make_rows(const Recipe& recipe, Matrix matrix, std::int64_t batch_head, std::int64_t first,
+               std::int64_t rows, float* out) {
+  const Shape shape = validated(recipe);
+  if (batch_head < 0 || batch_head >= shape.batch_heads)
+    throw RecipeError("recipe: batch-head " + std::to_string(batch_head) +
+                      ": want one below bh = " + std::to_string(shape.batch_heads));
+  const std::int64_t all = rows_of(shape, matrix);
+  if (first < 0 || rows < 0 || first > all || rows > all - first)
+    throw RecipeError("recipe: rows from " + std::to_string(first) + ", " + std::to_string(rows) +
+                      " of them: want rows of " + std::string(name_of(matrix)) + " below " +
+                      std::to_string(all));
+  make_valid_rows(recipe, shape, matrix, batch_head, first, rows, out);
+}
+
+Problem make_problem(const Recipe& recipe) {
+  const Shape shape = validated(recipe);
+  Problem problem{shape, scale_of(recipe), Tensor<float>(shape.batch_heads, shape.n_q, shape.d),
+                  Tensor<float>(shape.batch_heads, shape.n_kv, shape.d),
+                  Tensor<float>(shape.batch_heads, shape.n_kv, shape.dv)};
+  for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh) {
+    make_valid_rows(recipe, shape, Matrix::Q, bh, 0, shape.n_q, problem.Q.row(bh, 0).data());
+    make_valid_rows(recipe, shape, Matrix::K, bh, 0, shape.n_kv, problem.K.row(bh, 0).data());
+    make_valid_rows(recipe, shape, Matrix::V, bh, 0, shape.n_kv, problem.V.row(bh, 0).data());
+  }
+  return problem;
+}
+
+std::string_view name_of(Family family) { return kFamilies[static_cast<std::size_t>(family)].name; }
+std::string_view name_of(Order order) { return kOrders[static_cast<std::size_t>(order)].name; }
+
+} // namespace fa1::reference

@@ -1,0 +1,140 @@
+#include "reports/commands/check.hpp"
+
+#include "reports/arguments.hpp"
+#include "reports/law_runs.hpp"
+#include "reports/records.hpp"
+#include "reports/terminal.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <memory>
+
+namespace fa1::reports {
+namespace {
+
+constexpr int kMostCases = 1'000'000;
+
+struct Options {
+  std::string kernel = std::string(kDefaultKernel), cases = "100", seed = "1", law;
+  bool json = false;
+};
+
+std::vector<const kernels::Kernel*> kernels_of(const Options& options) {
+  std::vector<const kernels::Kernel*> chosen;
+  if (options.kernel == "all") {
+    for (const kernels::Kernel& kernel : kernels::all_kernels())
+      chosen.push_back(&kernel);
+    return chosen;
+  }
+  // A variant or a tile alone means an instance that serves many shapes, not the one for d = 1.
+  reference::Shape shape;
+  shape.d = shape.dv = 64;
+  for (const auto table : {kernels::all_kernels(), kernels::all_mutants()})
+    for (const kernels::Kernel& kernel : table)
+      if (kernel.id == options.kernel)
+        return {&kernel};
+  try {
+    chosen.push_back(&kernel_named(options.kernel, shape));
+  } catch (const UsageError&) {
+    chosen.push_back(&kernel_named(options.kernel, reference::Shape{}));
+  }
+  return chosen;
+}
+
+std::vector<const properties::Invariant*> laws_of(const Options& options) {
+  std::vector<const properties::Invariant*> laws;
+  for (const properties::Invariant& law : properties::all_invariants())
+    if (options.law.empty() || law.id == options.law)
+      laws.push_back(&law);
+  if (laws.empty())
+    properties::find_invariant(options.law); // throws, naming those there are
+  return laws;
+}
+
+/// One law over all kernels asked: counts summed, the worst kept, the first violation told.
+struct Line {
+  int held = 0, not_applicable = 0;
+  double worst = 0.0;
+  const properties::LawResult* worst_at = nullptr;
+  const properties::LawResult* violation = nullptr;
+};
+
+void print(const properties::Invariant& law, std::span<const properties::LawResult> results) {
+  Line line;
+  for (const properties::LawResult& result : results) {
+    line.held += result.held;
+    line.not_applicable += result.not_applicable;
+    if (line.worst_at == nullptr || !(result.worst_fraction <= line.worst)) {
+      line.worst = result.worst_fraction;
+      line.worst_at = &result;
+    }
+    if (result.violated && line.violation == nullptr)
+      line.violation = &result;
+  }
+  const bool held = line.violation == nullptr && line.held > 0;
+  const std::string answer = line.violation != nullptr ? "violated" : held ? "held" : "not-applicable";
+  const Colour colour = line.violation != nullptr ? Colour::bad : held ? Colour::good : Colour::faint;
+  std::string worst;
+  if (law.kind != properties::Kind::exact && held)
+    worst = fmt::format("worst {:.3g} of its bound", line.worst);
+  fmt::print(std::cout, "{:<18} {:<11} {} {:>7} held {:>6} not applicable  {}\n", law.id, properties::name_of(law.kind),
+             painted(fmt::format("{:<14}", answer), colour), line.held, line.not_applicable, worst);
+  if (line.violation != nullptr)
+    fmt::print(std::cout, "  {}: {}\n  shrunk: {}\n  reproduce: {}\n", line.violation->kernel->id,
+               line.violation->violation, line.violation->shrunk_recipe, line.violation->replay());
+}
+
+int check(const Options& options) {
+  const auto cases = static_cast<int>(whole_number("--cases", options.cases, 1, kMostCases));
+  const std::uint64_t seed = whole_number("--seed", options.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  const auto chosen = kernels_of(options);
+  std::vector<const properties::Invariant*> laws;
+  try {
+    laws = laws_of(options);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+
+  const std::vector<properties::LawResult> results = check_all(laws, chosen, cases, seed);
+
+  bool violated = false, anything_held = false;
+  for (std::size_t law = 0; law < laws.size(); ++law) {
+    const auto of_law = std::span(results).subspan(law * chosen.size(), chosen.size());
+    for (const properties::LawResult& result : of_law) {
+      violated = violated || result.violated;
+      anything_held = anything_held || result.held > 0;
+      if (options.json)
+        std::cout << to_json(result, cases, seed).dump() << "\n";
+    }
+    if (!options.json)
+      print(*laws[law], of_law);
+  }
+  if (!options.json)
+    fmt::print(std::cout, "{} on {}, {} cases each, seed {}\n", laws.size() == 1 ? "1 law" : fmt::format("{} laws", laws.size()),
+               chosen.size() == 1 ? chosen.front()->id : fmt::format("{} kernel instances", chosen.size()), cases, seed);
+  if (!violated && !anything_held)
+    throw UsageError("check: no law applied to any case; want more --cases or another --kernel");
+  return violated ? kProvedWrong : kHeld;
+}
+
+} // namespace
+
+Command add_check(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* app = program.add_subcommand("check", "All invariants on one kernel, or on all of them");
+  app->footer("One line for each law: id, kind, held | violated | not-applicable, cases, worst error as a fraction of\n"
+              "its bound. A violation comes with the smallest recipe found and the line that replays it.\n\n"
+              "Example:\n  fa1lab check --kernel fa1.Br4xBc2xD8.cpu --cases 200");
+  app->add_option("--kernel", options->kernel, "Id, or a part of it such as fa1.Br4xBc2, or `all` [fa1]");
+  app->add_option("--invariant", options->law, "One law only, as `fa1lab list invariants` names them");
+  app->add_option("--cases", options->cases, "Generated problems for each law and kernel [100]");
+  app->add_option("--seed", options->seed, "Seed of the generated problems [1]");
+  app->add_flag("--json", options->json, "One record for each law and kernel");
+  return {app, [options] { return check(*options); }};
+}
+
+} // namespace fa1::reports

@@ -1,0 +1,165 @@
+#include "reports/commands/list.hpp"
+
+#include "kernels/kernel.hpp"
+#include "numerics/edge_cases.hpp"
+#include "properties/property.hpp"
+#include "reports/arguments.hpp"
+#include "reports/records.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <array>
+#include <iostream>
+#include <memory>
+
+namespace fa1::reports {
+namespace {
+
+/// One line of a list: an id, a few short facts, one sentence.
+struct Row {
+  std::string id;
+  std::vector<std::pair<std::string, Json>> facts;
+  std::string says;
+};
+
+struct Input {
+  const char* text;
+  const char* says;
+};
+
+/// The vocabulary of reference/recipe.hpp.
+constexpr auto kInputs = std::to_array<Input>({
+    {"n_q=M n_kv=N d=D dv=E bh=B", "sizes: queries, keys, columns of Q and K, columns of V [d], batch-heads [1]"},
+    {"scale=auto", "fp32(1/sqrt(d)) [auto], or any finite fp32 number"},
+    {"seed=S", "from 0 to 2^64 - 1 [1]; every entry is a pure function of seed and position"},
+    {"sigma=X", "a factor on every entry of Q [1]: the standard deviation of the scores of dist=normal"},
+    {"dist=normal", "Q and K: N(0,1)"},
+    {"dist=uniform", "Q and K: uniform in [-1,1)"},
+    {"dist=outliers", "Q and K: N(0,1) with N(0,100) added to one entry in a thousand"},
+    {"dist=pow2", "Q and K: +-2^e, e uniform in -8..8"},
+    {"dist=ints", "Q and K: integers -4..4, so that every score is exact"},
+    {"dist=subnormal", "Q and K: subnormal numbers, uniform in their bits"},
+    {"dist=zero", "Q and K: 0, so that every score ties at 0"},
+    {"order=free", "scores over the keys: as they fall"},
+    {"order=ascending", "scores over the keys: rising, so that every tile sets a new maximum"},
+    {"order=descending", "scores over the keys: falling, so that only the first tile sets a maximum"},
+    {"order=tied", "scores over the keys: every key is key 0"},
+    {"order=dominant gap=G", "scores over the keys: one key leads all others by at least G [120]"},
+    {"v=normal|uniform|outliers|pow2|ints|subnormal|zero", "V: the families of dist"},
+    {"v=positive", "V: uniform in [1,2), so that nothing cancels"},
+    {"v=alternating", "V: (-1)^j times uniform in [1,2), so that sums cancel"},
+    {"v=index", "V: V[j][c] = j"},
+    {"v=index1", "V: V[j][c] = j + 1"},
+    {"v=constant:X", "V: every entry X"},
+    {"Q=1,2,0x1p-149,nan,0*5,1*", "entries one by one, also K= and V=; x*n repeats, x* fills the rest"},
+    {"scores=-inf*4,0*4", "the scores themselves: short for d=1 scale=1 Q=1* K=<list>"},
+    {"put=K:3,1:nan;V:2,0:-inf", "single entries (row, column), after all else"},
+});
+
+std::vector<Row> kernel_rows() {
+  std::vector<Row> rows;
+  for (const auto table : {kernels::all_kernels(), kernels::all_mutants()})
+    for (const kernels::Kernel& kernel : table) {
+      Row row{kernel.id,
+              {{"Br", kernel.Br}, {"Bc", kernel.Bc}, {"D", kernel.D}, {"contracted", kernel.arithmetic.contracted}},
+              kernel.says};
+      if (kernel.mutant)
+        row.says = fmt::format("wrong on purpose: {}; caught by {}", kernel.says, kernel.killed_by);
+      rows.push_back(std::move(row));
+    }
+  return rows;
+}
+
+std::vector<Row> invariant_rows() {
+  std::vector<Row> rows;
+  for (const properties::Invariant& law : properties::all_invariants())
+    rows.push_back({std::string(law.id),
+                    {{"kind", properties::name_of(law.kind)}, {"formula", law.formula}},
+                    std::string(law.says)});
+  return rows;
+}
+
+std::vector<Row> case_rows() {
+  std::vector<Row> rows;
+  for (const numerics::EdgeCase& edge_case : numerics::all_edge_cases())
+    rows.push_back({std::string(edge_case.id),
+                    {{"kind", numerics::name_of(edge_case.kind)}, {"recipe", edge_case.recipe()}},
+                    std::string(edge_case.why)});
+  return rows;
+}
+
+std::vector<Row> input_rows() {
+  std::vector<Row> rows;
+  for (const Input& input : kInputs)
+    rows.push_back({input.text, {}, input.says});
+  return rows;
+}
+
+std::vector<Row> format_rows() {
+  return {{"fp32", {{"u", "2^-24"}}, "IEEE binary32: inputs, outputs, carries and every intermediate of the kernels here"}};
+}
+
+struct Listing {
+  std::string_view name;
+  std::vector<Row> (*rows)();
+  std::vector<std::string_view> shown; ///< facts on the line of text; all are in the JSON
+};
+
+const std::array<Listing, 5>& listings() {
+  static const std::array<Listing, 5> all{{{"kernels", kernel_rows, {}},
+                                           {"invariants", invariant_rows, {"kind"}},
+                                           {"cases", case_rows, {"kind"}},
+                                           {"inputs", input_rows, {}},
+                                           {"formats", format_rows, {"u"}}}};
+  return all;
+}
+
+int list(const std::string& name, bool json) {
+  const Listing* chosen = nullptr;
+  std::string names;
+  for (const Listing& listing : listings()) {
+    names += (names.empty() ? "" : " ") + std::string(listing.name);
+    if (listing.name == name)
+      chosen = &listing;
+  }
+  if (chosen == nullptr)
+    throw UsageError("list: " + unknown("list", name, names));
+
+  const std::vector<Row> rows = chosen->rows();
+  std::size_t width = 0;
+  for (const Row& row : rows)
+    width = std::max(width, row.id.size());
+  for (const Row& row : rows) {
+    Json record{{"what", chosen->name.substr(0, chosen->name.size() - 1)}, {"id", row.id}};
+    std::string facts;
+    for (const auto& [key, value] : row.facts) {
+      record[key] = value;
+      if (std::ranges::find(chosen->shown, key) != chosen->shown.end())
+        facts += fmt::format("{:<9} ", value.get<std::string>());
+    }
+    record["says"] = row.says;
+    if (json)
+      std::cout << record.dump() << "\n";
+    else
+      fmt::print(std::cout, "{:<{}}  {}{}\n", row.id, width, facts, row.says);
+  }
+  return kHeld;
+}
+
+} // namespace
+
+Command add_list(CLI::App& program) {
+  struct Options {
+    std::string name;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* app = program.add_subcommand("list", "What there is: kernels, invariants, edge cases, inputs, formats");
+  app->footer("Example:\n  fa1lab list cases");
+  app->add_option("LIST", options->name, "kernels | invariants | cases | inputs | formats")->required();
+  app->add_flag("--json", options->json, "One record a line");
+  return {app, [options] { return list(options->name, options->json); }};
+}
+
+} // namespace fa1::reports

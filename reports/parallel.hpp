@@ -1,0 +1,55 @@
+/// Independent jobs spread over the cores. Results do not depend on how many there are.
+///
+/// in_parallel   threads; each job's result must land in a place of its own
+/// in_processes  forked processes, for jobs that use global state (RapidCheck's, signal handlers) or that may crash: each
+///               returns a text. Needs a single-threaded caller; CUDA does not survive a fork.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace fa1::reports {
+
+inline unsigned cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+/// job(0) ... job(count - 1), started in this order. The first exception is rethrown once all threads have ended.
+template <class Job> void in_parallel(std::size_t count, const Job& job) {
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        job(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure)
+          failure = std::current_exception();
+        next = count;
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t t = 1; t < std::min<std::size_t>(cores(), count); ++t)
+      others.emplace_back(work);
+    work();
+  }
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+/// The texts of job(0) ... job(count - 1). A job whose process dies has the text lost(i, why); an exception in a job is
+/// rethrown here as std::runtime_error. `done` is called here after each job.
+std::vector<std::string> in_processes(std::size_t count, const std::function<std::string(std::size_t)>& job,
+                                      const std::function<std::string(std::size_t, const std::string&)>& lost,
+                                      const std::function<void(std::size_t)>& done);
+
+} // namespace fa1::reports

@@ -1,0 +1,208 @@
+#include "reports/plot.hpp"
+
+#include "reports/command.hpp"
+
+#include <fmt/format.h>
+#include <gnuplot-iostream.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+namespace fa1::reports {
+namespace fs = std::filesystem;
+namespace {
+
+/// One colour of the plots: what gnuplot is told, and what stands for it on the page.
+struct Paint {
+  int marker; ///< red, green and blue alike, a shade nobody uses
+  const char* variable;
+  const char* light;
+  const char* dark;
+};
+
+constexpr auto kPaints = std::to_array<Paint>({{1, "--ink", "#1c2024", "#e6e8ea"},
+                                               {2, "--series-1", "#1f5fbf", "#7db2ff"},
+                                               {3, "--series-2", "#b3500b", "#ffad66"},
+                                               {4, "--series-3", "#1c2024", "#e6e8ea"},
+                                               {5, "--series-4", "#2c7a3f", "#7fd494"},
+                                               {6, "--faint", "#c3c8ce", "#4a5058"}});
+
+std::string colour(std::size_t paint) {
+  return fmt::format("rgb '#{0:02x}{0:02x}{0:02x}'", kPaints[paint].marker);
+}
+std::string ink() { return colour(0); }
+std::string faint() { return colour(kPaints.size() - 1); }
+
+/// A file of our own name that is gone when this ends.
+class TemporaryFile {
+public:
+  TemporaryFile() {
+    std::error_code error;
+    path_ = (fs::temp_directory_path(error) / "fa1lab-plot-XXXXXX").string();
+    const int file = error ? -1 : mkstemp(path_.data());
+    if (file < 0)
+      throw UsageError(fmt::format("cannot write a temporary file '{}': want TMPDIR to name a writable folder", path_));
+    close(file);
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+private:
+  std::string path_;
+};
+
+std::string literal(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text)
+    out += c == '\'' ? std::string("''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string style_of(const Series& series, int points_style) {
+  const std::string paint = colour(static_cast<std::size_t>(series.colour));
+  switch (series.mark) {
+  case Mark::points:
+    return fmt::format("with points pt {} ps 0.6 lc {}", points_style, paint);
+  case Mark::line:
+    return fmt::format("with lines lw 1.6 lc {}", paint);
+  case Mark::dashes:
+    return fmt::format("with lines lw 1.6 dt (7,4) lc {}", paint);
+  case Mark::bars:
+    break;
+  }
+  return fmt::format("with boxes fs solid 0.75 noborder lc {}", paint);
+}
+
+std::string axis(char name, int base) {
+  if (base == 0)
+    return "";
+  return fmt::format("set logscale {0} {1}\nset format {0} '{1}^{{%L}}'\n", name, base);
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+/// gnuplot writes markers as `rgb(  1,   1,   1)` and `rgb(1,1,1)`, and its own black for what has no colour setting.
+std::string with_variables(std::string svg) {
+  for (const Paint& paint : kPaints) {
+    const std::regex marker(fmt::format(R"(rgb\(\s*{0},\s*{0},\s*{0}\))", paint.marker));
+    svg = std::regex_replace(svg, marker, fmt::format("var({})", paint.variable));
+  }
+  svg = replaced(svg, "color=\"black\"", "color=\"var(--ink)\"");
+  return replaced(svg, "fill=\"black\"", "fill=\"var(--ink)\"");
+}
+
+std::string with_own_ids(std::string svg, const std::string& id) {
+  svg = std::regex_replace(svg, std::regex(R"(\bid=(['"]))"), "id=$1" + id + "-");
+  svg = std::regex_replace(svg, std::regex(R"(xlink:href=(['"])#)"), "href=$1#" + id + "-");
+  return replaced(svg, "url(#", "url(#" + id + "-");
+}
+
+std::string escaped(std::string text) {
+  text = replaced(text, "&", "&amp;");
+  text = replaced(text, "<", "&lt;");
+  return replaced(text, ">", "&gt;");
+}
+
+} // namespace
+
+void require_gnuplot() {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/gnuplot").c_str(), X_OK) == 0)
+      return;
+  throw EnvironmentError("the plots need the program gnuplot, which is not on PATH; want the package gnuplot-nox");
+}
+
+std::string draw(const Plot& plot) {
+  require_gnuplot();
+  const TemporaryFile file;
+  {
+    Gnuplot gnuplot("gnuplot");
+    gnuplot << "set terminal svg size 400,330 font 'sans-serif,13' enhanced\n"
+            << "set output " << literal(file.path()) << "\n"
+            << "set border 3 lc " << ink() << "\nset tics nomirror textcolor " << ink() << "\n"
+            << "set grid lw 0.5 lc " << faint() << " dt 1\n"
+            << "set key above left Left reverse maxcols 2 width -2 samplen 2 textcolor " << ink() << "\n"
+            << "set xlabel " << literal(plot.x_title) << " textcolor " << ink() << "\n"
+            << "set ylabel " << literal(plot.y_title) << " textcolor " << ink() << "\n"
+            << axis('x', plot.x_base) << axis('y', plot.y_log ? 10 : 0)
+            << (plot.y_log ? "" : "set yrange [0:*]\n")
+            << "set offsets graph 0.02, graph 0.02, graph 0.05, graph " << (plot.y_log ? 0.05 : 0.0) << "\nset boxwidth " << plot.bar_width << "\n";
+    if (!plot.x_ticks.empty()) {
+      gnuplot << "set xtics rotate by -55 (";
+      for (std::size_t i = 0; i < plot.x_ticks.size(); ++i)
+        gnuplot << (i == 0 ? "" : ", ") << literal(plot.x_ticks[i].second) << " " << plot.x_ticks[i].first;
+      gnuplot << ")\n";
+    }
+    std::vector<std::vector<std::pair<double, double>>> data;
+    std::string command;
+    int points_style = 5; // a filled square, then a filled circle, a filled triangle
+    for (const Series& series : plot.series) {
+      auto& kept = data.emplace_back();
+      std::ranges::copy_if(series.points, std::back_inserter(kept), [&](const auto& point) {
+        return std::isfinite(point.first) && std::isfinite(point.second) && (plot.x_base == 0 || point.first > 0.0) &&
+               (!plot.y_log || point.second > 0.0);
+      });
+      if (kept.empty()) {
+        data.pop_back();
+        continue;
+      }
+      command += fmt::format("{} '-' {} title {}", command.empty() ? "plot" : ",", style_of(series, points_style),
+                             literal(series.name));
+      if (series.mark == Mark::points)
+        points_style += 2;
+    }
+    if (data.empty())
+      throw EnvironmentError(fmt::format("plot '{}' has no point that can be drawn", plot.id));
+    gnuplot << command << "\n";
+    for (const auto& points : data)
+      gnuplot.send1d(points);
+  } // gnuplot ends, and its file is complete
+  std::ifstream in(file.path());
+  std::string svg(std::istreambuf_iterator<char>(in), {});
+  if (svg.find("</svg>") == std::string::npos)
+    throw EnvironmentError(fmt::format("gnuplot drew no plot '{}' into '{}'", plot.id, file.path()));
+
+  svg.erase(0, svg.find("<svg"));
+  svg = with_own_ids(with_variables(std::move(svg)), plot.id);
+  svg = std::regex_replace(svg, std::regex("<title>Gnuplot</title>"), "<title>" + escaped(plot.title) + "</title>");
+  // As wide as the page lets it be.
+  svg = std::regex_replace(svg, std::regex(R"(<svg\s+width="\d+" height="\d+")"), "<svg role=\"img\"",
+                           std::regex_constants::format_first_only);
+  return svg;
+}
+
+std::string plot_colours(bool dark) {
+  std::string css;
+  for (const Paint& paint : kPaints)
+    css += fmt::format("{}: {}; ", paint.variable, dark ? paint.dark : paint.light);
+  return css;
+}
+
+std::string stand_alone(const std::string& svg) {
+  const std::size_t after_tag = svg.find('>') + 1;
+  return "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n" + svg.substr(0, after_tag) +
+         fmt::format("\n<style>svg {{ {} }} @media (prefers-color-scheme: dark) {{ svg {{ {} }} }}</style>",
+                     plot_colours(false), plot_colours(true)) +
+         svg.substr(after_tag);
+}
+
+} // namespace fa1::reports

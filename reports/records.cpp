@@ -1,0 +1,125 @@
+#include "reports/records.hpp"
+
+#include "numerics/ulp.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+namespace fa1::reports {
+namespace {
+
+Json to_json(const numerics::Element& e) {
+  return {{"output", e.output},
+          {"batch_head", e.batch_head},
+          {"row", e.row},
+          {"column", e.column},
+          {"got", number(e.got)},
+          {"got_hex", fmt::format("{:a}", e.got)},
+          {"truth", number(e.truth.hi + e.truth.lo)},
+          {"radius", number(e.truth.radius)},
+          {"error", number(e.error)},
+          {"error_ulp", number(e.ulps)},
+          {"bound", number(e.bound)},
+          {"fraction", number(e.fraction())}};
+}
+
+std::string_view name_of(kernels::Backend backend) { return backend == kernels::Backend::cpu ? "cpu" : "cuda"; }
+
+} // namespace
+
+Json number(double x) {
+  if (std::isnan(x))
+    return "NaN";
+  if (std::isinf(x))
+    return x > 0 ? "Infinity" : "-Infinity";
+  return x;
+}
+
+double number_of(const Json& json) {
+  if (json.is_number())
+    return json.get<double>();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return json == "Infinity" ? kInfinity : json == "-Infinity" ? -kInfinity : std::numeric_limits<double>::quiet_NaN();
+}
+
+Json to_json(const Environment& e) {
+  return {{"revision", e.revision}, {"compiler", e.compiler}, {"flags", e.flags}, {"build_type", e.build_type},
+          {"libc", e.libc},         {"system", e.system},     {"cpu", e.cpu},     {"cores", e.cores},
+          {"cuda", e.cuda}};
+}
+
+Json to_json(const numerics::Record& r, Times times) {
+  Json histogram = Json::array();
+  for (const std::int64_t count : r.error.ulp_histogram)
+    histogram.push_back(count);
+  Json json{{"what", "error"},
+            {"recipe", reference::to_string(r.recipe)},
+            {"seed", r.recipe.seed},
+            {"batch_heads", r.shape.batch_heads},
+            {"n_q", r.shape.n_q},
+            {"n_kv", r.shape.n_kv},
+            {"d", r.shape.d},
+            {"dv", r.shape.dv},
+            {"kernel", r.kernel},
+            {"backend", name_of(r.backend)},
+            {"Bc", r.arithmetic.Bc},
+            {"contracted", r.arithmetic.contracted},
+            {"schedule", r.schedule},
+            {"truth", r.truth},
+            {"verdict", numerics::name_of(r.verdict.judgement)},
+            {"why", r.verdict.why},
+            {"elements", r.error.elements},
+            {"not_finite", r.not_finite},
+            {"max_error", number(r.error.max_relative)},
+            {"rms_error", number(r.error.rms_relative)},
+            {"mean_error", number(r.error.mean_relative)},
+            {"bound", number(r.error.bound_relative)},
+            {"expected", number(r.error.expected_relative)},
+            {"unit", "2^-24 sum_j p_j |v_j|"},
+            {"max_error_ulp", number(r.error.max_ulp)},
+            {"max_fraction", number(r.error.max_fraction)},
+            {"median_fraction", number(r.error.median_fraction)},
+            {"max_over_expected", number(r.error.max_expected)},
+            {"score_error_bound", number(r.eta)},
+            {"score_spread", number(r.spread)},
+            {"ulp_histogram", std::move(histogram)},
+            {"worst", r.verdict.worst.output.empty() ? Json(nullptr) : to_json(r.verdict.worst)},
+            {"reproduce", run_line(r)}};
+  if (times == Times::with) {
+    json["kernel_seconds"] = r.kernel_seconds;
+    json["truth_seconds"] = r.truth_seconds;
+  }
+  return json;
+}
+
+std::string answer_of(const properties::LawResult& result) {
+  if (result.violated)
+    return "violated";
+  return result.held > 0 ? "held" : "not-applicable";
+}
+
+Json to_json(const properties::LawResult& r, int cases, std::uint64_t seed) {
+  return {{"what", "law"},
+          {"law", r.invariant->id},
+          {"kind", properties::name_of(r.invariant->kind)},
+          {"kernel", r.kernel->id},
+          {"answer", answer_of(r)},
+          {"cases", cases},
+          {"seed", seed},
+          {"held", r.held},
+          {"not_applicable", r.not_applicable},
+          {"worst_fraction", number(r.worst_fraction)},
+          {"worst_recipe", r.worst_recipe},
+          {"violation", r.violation},
+          {"shrunk_recipe", r.shrunk_recipe},
+          {"rapidcheck", r.reproduce},
+          {"reproduce", r.violated ? r.replay() : ""}};
+}
+
+std::string run_line(const numerics::Record& record) {
+  return fmt::format("fa1lab run '{}' --kernel {}", reference::to_string(record.recipe), record.kernel);
+}
+
+} // namespace fa1::reports

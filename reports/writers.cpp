@@ -1,0 +1,415 @@
+#include "reports/writers.hpp"
+
+#include "numerics/error.hpp"
+#include "reports/command.hpp"
+#include "reports/plot.hpp"
+
+#include <fmt/format.h>
+#include <kainjow/mustache.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+namespace fa1::reports {
+namespace {
+
+#include "embedded_templates.inc"
+
+// ---------------------------------------------------------------------------------------------------
+// Numbers and fields
+// ---------------------------------------------------------------------------------------------------
+
+std::string shown(const Json& json, const char* format = "{:.3g}") {
+  const double x = number_of(json);
+  return std::isnan(x) ? "-" : fmt::format(fmt::runtime(format), x);
+}
+
+/// A value of a horizontal axis: whole where it is whole.
+std::string shown_x(double x) { return x == std::floor(x) && x < 1e7 ? fmt::format("{:.0f}", x) : fmt::format("{:g}", x); }
+
+std::string csv_field(const Json& value) {
+  std::string text = value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+  if (text.find_first_of(",\"\n\r") == std::string::npos)
+    return text;
+  std::string quoted = "\"";
+  for (const char c : text)
+    quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+/// JSON as what templates are filled with. Empty strings and null count as absent there.
+kainjow::mustache::data filling(const Json& json) {
+  using kainjow::mustache::data;
+  if (json.is_object()) {
+    data object(data::type::object);
+    for (const auto& [key, value] : json.items())
+      object.set(key, filling(value));
+    return object;
+  }
+  if (json.is_array()) {
+    data list(data::type::list);
+    for (const Json& value : json)
+      list.push_back(filling(value));
+    return list;
+  }
+  if (json.is_boolean())
+    return data(json.get<bool>() ? data::type::bool_true : data::type::bool_false);
+  if (json.is_null() || json == "")
+    return data(data::type::bool_false);
+  return data(json.is_string() ? json.get<std::string>() : json.dump());
+}
+
+enum class Escape { html, markdown };
+
+std::string filled(const char* text, const Json& view, Escape escape) {
+  kainjow::mustache::mustache page(text);
+  if (!page.is_valid())
+    throw std::logic_error("template: " + page.error_message());
+  if (escape == Escape::markdown)
+    page.set_custom_escape([](const std::string& raw) {
+      std::string out;
+      for (const char c : raw)
+        out += c == '|' ? std::string("\\|") : c == '\n' ? std::string(" ") : std::string(1, c);
+      return out;
+    });
+  return page.render(filling(view));
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Plots
+// ---------------------------------------------------------------------------------------------------
+
+/// Points where nothing is promised have no place among errors and bounds; the tables tell of them.
+std::vector<std::pair<double, double>> along(const Json& points, const char* quantity) {
+  std::vector<std::pair<double, double>> line;
+  for (const Json& point : points)
+    if (point["verdict"] != "undecided")
+      line.emplace_back(number_of(point["x"]), number_of(point[quantity]));
+  return line;
+}
+
+Plot plot_of(const Json& figure) {
+  const Json& points = figure["points"];
+  return {figure["id"],
+          figure["title"],
+          figure["x_title"],
+          "error in 2^{-24} Σ p|v|",
+          figure["x_base"],
+          true,
+          {{"bound", Mark::line, 3, along(points, "bound")},
+           {"expected", Mark::dashes, 4, along(points, "expected")},
+           {"max error", Mark::points, 2, along(points, "max_error")},
+           {"RMS error", Mark::points, 1, along(points, "rms_error")}},
+          {}};
+}
+
+std::string edge_of_bin(std::size_t bin) {
+  return bin == 0 ? "0" : bin == 1 ? "1/2" : fmt::format("{:.0f}", std::ldexp(0.5, static_cast<int>(bin) - 1));
+}
+
+Plot histogram_of(const Json& histogram) {
+  Plot plot{"histogram", "Histogram of the errors in ulp", "|error| up to, in ulp of the exact answer", "share of outputs, %",
+            0,           false,                             {},                                          {}};
+  std::size_t last = 1;
+  for (const Json& group : histogram)
+    for (std::size_t bin = 0; bin < group["bins"].size(); ++bin)
+      if (group["bins"][bin].get<std::int64_t>() > 0)
+        last = std::max(last, bin);
+  plot.bar_width = 0.8 / static_cast<double>(histogram.size());
+  for (std::size_t g = 0; g < histogram.size(); ++g) {
+    double total = 0.0;
+    for (const Json& count : histogram[g]["bins"])
+      total += count.get<double>();
+    Series bars{histogram[g]["name"], Mark::bars, static_cast<int>(g) + 1, {}};
+    const double shift = (static_cast<double>(g) - 0.5 * static_cast<double>(histogram.size() - 1)) * plot.bar_width;
+    for (std::size_t bin = 0; bin <= last; ++bin)
+      bars.points.emplace_back(static_cast<double>(bin) + shift, 100.0 * histogram[g]["bins"][bin].get<double>() / total);
+    plot.series.push_back(std::move(bars));
+  }
+  for (std::size_t bin = 0; bin <= last; ++bin)
+    plot.x_ticks.emplace_back(static_cast<double>(bin), bin + 1 == numerics::kUlpBins ? "more" : edge_of_bin(bin));
+  return plot;
+}
+
+// ---------------------------------------------------------------------------------------------------
+// What the templates show
+// ---------------------------------------------------------------------------------------------------
+
+Json view_of_summary(const Json& rows) {
+  Json view = Json::array();
+  for (const Json& row : rows)
+    view.push_back({{"what", row["what"]},
+                    {"note", row["note"]},
+                    {"held", row["held"].dump()},
+                    {"asked", row["asked"].dump()},
+                    {"undecided", row["undecided"] == 0 ? "" : row["undecided"].dump()},
+                    {"wrong", row["wrong"].dump()},
+                    {"worst", row["worst_fraction"] == "NaN" ? "" : shown(row["worst_fraction"])},
+                    {"class", row["wrong"] == 0 ? "good" : "bad"}});
+  return view;
+}
+
+Json view_of_figure(const Json& figure, const std::string& svg) {
+  Json slopes = Json::array(), points = Json::array();
+  for (const Json& fit : figure["slopes"])
+    slopes.push_back(
+        {{"text", fmt::format("{} ~ {}^{} (95 %: {} to {}) for {} = {} to {}", fit["quantity"].get<std::string>(),
+                              figure["key"].get<std::string>(), shown(fit["slope"], "{:.3f}"), shown(fit["low"], "{:.3f}"),
+                              shown(fit["high"], "{:.3f}"), figure["key"].get<std::string>(),
+                              shown_x(number_of(fit["from"])), shown_x(number_of(fit["to"])))}});
+  for (const Json& point : figure["points"]) {
+    std::string verdict = point["verdict"];
+    if (point["why"] != "")
+      verdict += ": " + point["why"].get<std::string>();
+    if (point["not_finite"] != 0)
+      verdict += fmt::format(" ({} of {:.0f} outputs NaN or Inf)", point["not_finite"].get<std::int64_t>(),
+                             number_of(point["elements"]));
+    points.push_back({{"x", shown_x(number_of(point["x"]))},
+                      {"max_error", shown(point["max_error"])},
+                      {"rms_error", shown(point["rms_error"])},
+                      {"bound", shown(point["bound"])},
+                      {"expected", shown(point["expected"])},
+                      {"max_fraction", shown(point["max_fraction"])},
+                      {"verdict", verdict},
+                      {"reproduce", point["reproduce"]}});
+  }
+  return {{"id", figure["id"]},   {"title", figure["title"]},         {"says", figure["says"]},
+          {"key", figure["key"]}, {"reproduce", figure["reproduce"]}, {"svg", svg},
+          {"slopes", slopes},     {"has_slopes", !slopes.empty()},    {"points", points}};
+}
+
+std::string_view class_of(const Json& answer) { return answer == "held" ? "good" : answer == "violated" ? "bad" : "soft"; }
+
+Json view_of_laws(const Json& laws) {
+  Json view = Json::array();
+  for (const Json& law : laws)
+    view.push_back({{"id", law["id"]},
+                    {"kind", law["kind"]},
+                    {"says", law["says"]},
+                    {"answer", law["answer"] == "not-applicable" ? "not applicable" : law["answer"].get<std::string>()},
+                    {"class", class_of(law["answer"])},
+                    {"held", law["held"].dump()},
+                    {"worst", law["kind"] == "exact" ? "bitwise" : shown(law["worst_fraction"])},
+                    {"violation", law["violation"]},
+                    {"reproduce", law["reproduce"]}});
+  return view;
+}
+
+struct Instance {
+  int Br = 0, Bc = 0, D = 0;
+  std::string group; ///< variant and back end: `fa1 on cpu`
+};
+
+Instance instance_of(const std::string& id) {
+  Instance instance;
+  const std::size_t tile = id.rfind(".Br"), end = id.rfind('.');
+  if (tile == std::string::npos ||
+      std::sscanf(id.c_str() + tile, ".Br%dxBc%dxD%d", &instance.Br, &instance.Bc, &instance.D) != 3)
+    return {0, 0, 0, id};
+  instance.group = id.substr(0, tile) + " on " + id.substr(end + 1);
+  return instance;
+}
+
+Json cell_of(const Json& law, const Json& result, bool first) {
+  const std::string border = first ? " first" : "";
+  if (result["answer"] == "violated")
+    return {{"class", "v" + border}, {"text", "✗"}};
+  if (result["answer"] == "not-applicable")
+    return {{"class", border}, {"text", "·"}};
+  if (law["kind"] == "exact")
+    return {{"class", border}, {"text", "="}};
+  const double fraction = number_of(result["worst_fraction"]);
+  return {{"class", "h" + border},
+          {"heat", fmt::format("{:.2f}", 0.8 * std::sqrt(std::clamp(fraction, 0.0, 1.0)))}, // small fractions still differ
+          {"text", fraction == 0.0 ? "0" : fraction < 0.01 ? "<1" : fmt::format("{:.0f}", 100.0 * fraction)}};
+}
+
+/// One table for each variant and back end; its columns are that group's kernels.
+Json view_of_matrices(const Json& laws) {
+  Json view = Json::array();
+  if (laws.empty())
+    return view;
+  std::map<std::string, std::vector<std::size_t>> groups;
+  const Json& kernels = laws.front()["kernels"];
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    groups[instance_of(kernels[k]["kernel"]).group].push_back(k);
+  for (const auto& [name, members] : groups) {
+    Json columns = Json::array(), spans = Json::array(), rows = Json::array();
+    std::vector<bool> first;
+    int D = -1;
+    for (const std::size_t k : members) {
+      const Instance instance = instance_of(kernels[k]["kernel"]);
+      first.push_back(instance.D != D);
+      if (instance.D != D)
+        spans.push_back({{"D", std::to_string(instance.D)}, {"span", 0}});
+      spans.back()["span"] = spans.back()["span"].get<int>() + 1;
+      D = instance.D;
+      columns.push_back({{"tile", fmt::format("{}x{}", instance.Br, instance.Bc)}, {"first", first.back() ? "first" : ""}});
+    }
+    for (const Json& law : laws) {
+      Json cells = Json::array();
+      for (std::size_t i = 0; i < members.size(); ++i)
+        cells.push_back(cell_of(law, law["kernels"][members[i]], first[i]));
+      rows.push_back({{"id", law["id"]}, {"cells", std::move(cells)}});
+    }
+    view.push_back({{"name", fmt::format("{} ({} instances)", name, members.size())},
+                    {"open", view.empty()},
+                    {"groups", spans},
+                    {"columns", columns},
+                    {"rows", rows}});
+  }
+  return view;
+}
+
+Json view_of_edge_cases(const Json& edge_cases) {
+  Json view = Json::array();
+  for (const Json& e : edge_cases) {
+    const bool fine = e["as_catalogued"].get<bool>();
+    std::string bad_tile;
+    if (!e["first_bad_tile"].is_null())
+      bad_tile = fmt::format("parts from the truth in tile {}: {}", e["first_bad_tile"].get<std::int64_t>(),
+                             e["why_bad"].get<std::string>());
+    view.push_back({{"id", e["id"]},
+                    {"kind", e["kind"]},
+                    {"truth", e["truth"]},
+                    {"gives", e["gives"]},
+                    {"answer", fine ? "yes" : "no"},
+                    {"class", fine ? "good" : "bad"},
+                    {"why", e["why"]},
+                    {"bad_tile", bad_tile},
+                    {"detail", fine ? "" : e["detail"].get<std::string>()}});
+  }
+  return view;
+}
+
+Json view_of_environment(const Json& report) {
+  const Json& e = report["environment"];
+  Json view = Json::array();
+  const auto add = [&view](const char* name, const std::string& value) {
+    view.push_back({{"name", name}, {"value", value.empty() ? "unknown" : value}});
+  };
+  add("revision", e["revision"]);
+  add("compiler", e["compiler"]);
+  add("flags", e["flags"]);
+  add("build", e["build_type"]);
+  add("expf of", e["libc"]);
+  add("system", e["system"]);
+  add("processor", fmt::format("{}, {} cores", e["cpu"].get<std::string>(), e["cores"].get<unsigned>()));
+  add("CUDA", e["cuda"]);
+  add("truth", report["figures"].empty() ? "" : report["figures"][0]["records"][0]["truth"].get<std::string>());
+  add("threads of a block", report["figures"].empty() ? "" : report["figures"][0]["records"][0]["schedule"].get<std::string>());
+  add("seed of the laws", report["seed"].dump());
+  return view;
+}
+
+std::string command_of(const Json& report) {
+  const std::string level = report["level"];
+  return "fa1lab report" + (level == "standard" ? "" : " --" + level) +
+         (report["seed"] == 1 ? "" : " --seed " + report["seed"].dump());
+}
+
+Json view_of(const Json& report, const std::map<std::string, std::string>& svgs) {
+  Json figures = Json::array();
+  for (const Json& figure : report["figures"])
+    figures.push_back(view_of_figure(figure, svgs.at(figure["id"])));
+  const Json& laws = report["laws"];
+  const std::string level = report["level"];
+  return {{"colours_light", plot_colours(false)},
+          {"colours_dark", plot_colours(true)},
+          {"sentence", report["summary"]["sentence"]},
+          {"sentence_class", report["summary"]["held"].get<bool>() ? "" : "bad"},
+          {"summary", view_of_summary(report["summary"]["rows"])},
+          {"level_note", level == "quick"      ? "This is the quick report: a selection of kernels and few cases."
+                         : level == "standard" ? "More cases: fa1lab report --full."
+                                               : "This is the full report."},
+          {"figures", figures},
+          {"histogram_svg", svgs.at("histogram")},
+          {"cases", laws.empty() ? "0" : laws[0]["cases"].dump()},
+          {"kernel_count", laws.empty() ? "0" : std::to_string(laws[0]["kernels"].size())},
+          {"seed", report["seed"].dump()},
+          {"laws", view_of_laws(laws)},
+          {"matrices", view_of_matrices(laws)},
+          {"edge_cases", view_of_edge_cases(report["edge_cases"])},
+          {"environment", view_of_environment(report)},
+          {"command", command_of(report)}};
+}
+
+/// The tables of a report, each as flat records.
+std::map<std::string, Json> tables_of(const Json& report) {
+  Json errors = Json::array(), laws = Json::array(), bins = Json::array();
+  for (const Json& figure : report["figures"])
+    for (const Json& record : figure["records"]) {
+      Json row{{"figure", figure["id"]}};
+      row.update(record);
+      errors.push_back(std::move(row));
+    }
+  for (const Json& law : report["laws"])
+    for (const Json& result : law["kernels"]) {
+      Json row{{"law", law["id"]}, {"kind", law["kind"]}, {"cases", law["cases"]}, {"seed", report["seed"]}};
+      row.update(result);
+      laws.push_back(std::move(row));
+    }
+  for (const Json& group : report["histogram"])
+    for (std::size_t bin = 0; bin < group["bins"].size(); ++bin)
+      bins.push_back({{"figure", group["figure"]},
+                      {"up_to_ulp", bin + 1 == group["bins"].size() ? "more" : edge_of_bin(bin)},
+                      {"outputs", group["bins"][bin]}});
+  return {{"errors.csv", errors}, {"laws.csv", laws}, {"edge_cases.csv", report["edge_cases"]}, {"histogram.csv", bins}};
+}
+
+} // namespace
+
+std::string json_lines(const Json& records) {
+  std::string text;
+  for (const Json& record : records)
+    text += record.dump() + "\n";
+  return text;
+}
+
+std::string csv_of_records(const Json& records) {
+  if (records.empty())
+    return {};
+  std::string text, header;
+  for (const Json& record : records) {
+    std::string names, line;
+    for (const auto& [key, value] : record.items()) {
+      if (value.is_structured())
+        continue;
+      names += (names.empty() ? "" : ",") + key;
+      line += (line.empty() && names == key ? "" : ",") + csv_field(value);
+    }
+    if (header.empty())
+      header = names;
+    text += line + "\n";
+  }
+  return header + "\n" + text;
+}
+
+std::vector<std::string> report_file_names() {
+  return {"index.html",      "report.md",      "report.json",
+          "errors.csv",      "laws.csv",       "edge_cases.csv",
+          "histogram.csv",   "plots/keys-positive.svg", "plots/keys-normal.svg",
+          "plots/head.svg",  "plots/range.svg", "plots/tile.svg",
+          "plots/histogram.svg"};
+}
+
+std::vector<ReportFile> report_files(const Json& report) {
+  std::map<std::string, std::string> svgs;
+  for (const Json& figure : report["figures"])
+    svgs[figure["id"]] = draw(plot_of(figure));
+  svgs["histogram"] = draw(histogram_of(report["histogram"]));
+
+  const Json view = view_of(report, svgs);
+  std::vector<ReportFile> files{{"report.json", report.dump(1) + "\n"},
+                                {"report.md", filled(report_md, view, Escape::markdown)},
+                                {"index.html", filled(index_html, view, Escape::html)}};
+  for (const auto& [name, records] : tables_of(report))
+    files.push_back({name, csv_of_records(records)});
+  for (const auto& [id, svg] : svgs)
+    files.push_back({"plots/" + id + ".svg", stand_alone(svg)});
+  return files;
+}
+
+} // namespace fa1::reports

@@ -1,0 +1,29 @@
+/// Records as text for people and for other programs.
+#pragma once
+
+#include "reports/records.hpp"
+
+#include <string>
+#include <vector>
+
+namespace fa1::reports {
+
+/// One object a line.
+std::string json_lines(const Json& records);
+
+/// Fields with separators, quotes or line breaks are quoted, as RFC 4180 has it. A header, then one line for each
+/// record; nested values and histograms are left to JSON.
+std::string csv_of_records(const Json& records);
+
+struct ReportFile {
+  std::string name;
+  std::string text;
+};
+
+/// What a report's folder may hold besides its plots: the names of all files that report_files makes.
+std::vector<std::string> report_file_names();
+
+/// index.html, report.md, report.json, the CSV files and the plots, all made of one report (collect.hpp).
+std::vector<ReportFile> report_files(const Json& report);
+
+} // namespace fa1::reports
