@@ -1,7 +1,8 @@
 // The kernel templates, instantiated for the CPU executor for one head dimension.
 //
-// CMake compiles this file once per head dimension and contraction mode (FA1_D, FA1_MODE = plain | fma), and once per
-// mutant (FA1_MUTANT). -ffp-contract differs between the modes, so every kernel template has internal linkage.
+// CMake compiles this file once per head dimension and contraction mode (FA1_D, FA1_MODE = plain |
+// fma), and once per mutant (FA1_MUTANT). -ffp-contract differs between the modes, so every kernel
+// template has internal linkage.
 #include "kernels/instances.hpp"
 
 #ifdef FA1_MUTANT_SOURCE
@@ -16,21 +17,25 @@
 namespace fa1::kernels {
 namespace {
 
-#define FA1_VARIANT(name, statement)                                                                                   \
-  struct name##_variant {                                                                                              \
-    static constexpr const char* kName = #name;                                                                        \
-    static constexpr const char* kStatement = statement;                                                               \
-    template <int D> static void start(const DeviceArguments& a) { name##_start<D>(a.O, a.l, a.m, a.n_q); }            \
-    template <int Br, int Bc, int D> static void step(const DeviceArguments& a) {                                      \
-      name<Br, Bc, D>(a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                                           \
-    }                                                                                                                  \
+#define FA1_VARIANT(name, statement)                                                               \
+  struct name##_variant {                                                                          \
+    static constexpr const char* kName = #name;                                                    \
+    static constexpr const char* kStatement = statement;                                           \
+    template <int D> static void start(const DeviceArguments& a) {                                 \
+      name##_start<D>(a.O, a.l, a.m, a.n_q);                                                       \
+    }                                                                                              \
+    template <int Br, int Bc, int D> static void step(const DeviceArguments& a) {                  \
+      name<Br, Bc, D>(a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                       \
+    }                                                                                              \
   };
 #include "kernels/variants.def"
 #undef FA1_VARIANT
 
 template <class Variant, int D, class List> struct Rows;
-template <class Variant, int D, int... Br, int... Bc> struct Rows<Variant, D, Tiles<Tile<Br, Bc>...>> {
-  static constexpr Instance kRows[] = {{Variant::kName, Variant::kStatement, Br, Bc, D, &Variant::template start<D>,
+template <class Variant, int D, int... Br, int... Bc>
+struct Rows<Variant, D, Tiles<Tile<Br, Bc>...>> {
+  static constexpr Instance kRows[] = {{Variant::kName, Variant::kStatement, Br, Bc, D,
+                                        &Variant::template start<D>,
                                         &Variant::template step<Br, Bc, D>}...};
 };
 
@@ -42,11 +47,11 @@ using TilesHere = TilesOfMutants;
 using TilesHere = TilesFor<FA1_D>::type;
 #endif
 
-#define FA1_VARIANT(name, statement)                                                                                   \
-  InstanceTable FA1_JOIN(name, FA1_MODE, FA1_D)();                                                                     \
-  InstanceTable FA1_JOIN(name, FA1_MODE, FA1_D)() {                                                                    \
-    using Here = Rows<name##_variant, FA1_D, TilesHere>;                                                               \
-    return {Here::kRows, sizeof(Here::kRows) / sizeof(Here::kRows[0])};                                                \
+#define FA1_VARIANT(name, statement)                                                               \
+  InstanceTable FA1_JOIN(name, FA1_MODE, FA1_D)();                                                 \
+  InstanceTable FA1_JOIN(name, FA1_MODE, FA1_D)() {                                                \
+    using Here = Rows<name##_variant, FA1_D, TilesHere>;                                           \
+    return {Here::kRows, sizeof(Here::kRows) / sizeof(Here::kRows[0])};                            \
   }
 #include "kernels/variants.def"
 

@@ -6,8 +6,9 @@
 ///               l_new = alpha l + sum_c p_c
 ///               O_new = (alpha l O + sum_c p_c v_c) / l_new
 ///
-///           K/V tiles in the outer loop, Q/O/l/m tiles in the inner one; O stays normalised and travels
-///           through global memory with l and m in every step (Dao et al. 2022, Algorithm 1).
+///           K/V tiles in the outer loop, Q/O/l/m tiles in the inner one; O stays normalised and
+///           travels through global memory with l and m in every step (Dao et al. 2022, Algorithm
+///           1).
 /// Shapes    Q [gridDim.x][n_q][D]   K, V [gridDim.x][n_kv][D]   O [gridDim.x][n_q][D]
 ///           l, m [gridDim.x][n_q]; all row-major, one batch-head per block
 /// Units     m: scaled score, natural log units.   l: sum of exp(score - m)
@@ -15,14 +16,17 @@
 ///           static shared memory 4 D (2 Bc + Br) bytes, checked against 48 KiB at compile time
 /// Requires  O, l, m hold the carries of the keys before these (fa1_start writes those of no keys)
 /// Barriers  2 per (K/V tile, Q tile), reached by every thread of the block
-/// Order     part of the contract: dot products run over the head dimension from 0.0f, the scale comes
-///           after, sums over columns run in order from 0.0f, alpha l is one rounded product used twice,
-///           the division is IEEE; the stored score is what both the max and the exponential see
+/// Order     part of the contract: dot products run over the head dimension from 0.0f, the scale
+///           comes after, sums over columns run in order from 0.0f, alpha l is one rounded product
+///           used twice, the division is IEEE; the stored score is what both the max and the
+///           exponential see
 /// Ragged    rows past n_q and columns past n_kv are never read or written and take no part
-/// Error     per element of O: numerics/bounds.hpp, `online_softmax`; worst measured: numerics/ratchet.csv
-/// Special   a NaN in q or k shows in l and O (fmaxf keeps it out of m); a row whose first tile is all -Inf
-///           is NaN for ever, see the edge case inf-first-tile
-/// Differs   p is formed against the new running max, not against the tile's own (the paper prints the latter)
+/// Error     per element of O: numerics/bounds.hpp, `online_softmax`; worst measured:
+///           numerics/ratchet.csv
+/// Special   a NaN in q or k shows in l and O (fmaxf keeps it out of m); a row whose first tile is
+///           all -Inf is NaN for ever, see the edge case inf-first-tile
+/// Differs   p is formed against the new running max, not against the tile's own (the paper prints
+///           the latter)
 /// Twin      reference/tiled_mirror.hpp, bit for bit when neither side contracts a*b+c
 #pragma once
 
@@ -30,7 +34,8 @@
 
 namespace fa1::kernels {
 
-/// Writes the carries of no keys: O = 0, l = 0, m = -Inf. Any launch shape with one block per batch-head.
+/// Writes the carries of no keys: O = 0, l = 0, m = -Inf. Any launch shape with one block per
+/// batch-head.
 template <int D> static __global__ void fa1_start(float* O, float* l, float* m, long long n_q) {
   O += blockIdx.x * n_q * D;
   l += blockIdx.x * n_q;
@@ -45,15 +50,17 @@ template <int D> static __global__ void fa1_start(float* O, float* l, float* m, 
 
 /// Naming the sum in the type makes the compiler print it when a tile does not fit.
 template <int Bytes> struct StaticSharedMemory {
-  static_assert(Bytes <= 48 * 1024, "K, V and Q tiles need 4 D (2 Bc + Br) bytes of static shared memory");
+  static_assert(Bytes <= 48 * 1024,
+                "K, V and Q tiles need 4 D (2 Bc + Br) bytes of static shared memory");
   static constexpr bool fits = true;
 };
 
 template <int Br, int Bc, int D>
-static __global__ void fa1(const float* __restrict__ Q, const float* __restrict__ K, const float* __restrict__ V,
-                           float* __restrict__ O, float* __restrict__ l, float* __restrict__ m, long long n_q,
+static __global__ void fa1(const float* __restrict__ Q, const float* __restrict__ K,
+                           const float* __restrict__ V, float* __restrict__ O,
+                           float* __restrict__ l, float* __restrict__ m, long long n_q,
                            long long n_kv, float scale) {
-  static_assert(StaticSharedMemory<4 * D * (2 * Bc + Br)>::fits);
+  static_assert(StaticSharedMemory<(2 * Bc + Br) * D * 4>::fits);
   FA1_SHARED(float, Kj, [D][Bc]); // transposed: neighbouring columns are neighbours
   FA1_SHARED(float, Vj, [Bc][D]);
   FA1_SHARED(float, Qi, [Br][D]);

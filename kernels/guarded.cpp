@@ -52,7 +52,8 @@ void on_fault(int signal, siginfo_t* info, void*) {
   sigaction(signal, signal == SIGSEGV ? &previous_segv : &previous_bus, nullptr);
 }
 
-/// Our handler in place for one run. A fiber's small stack is no place for a handler, so it gets its own.
+/// Our handler in place for one run. A fiber's small stack is no place for a handler, so it gets
+/// its own.
 class FaultWatch {
 public:
   explicit FaultWatch(Watch& w) {
@@ -85,18 +86,23 @@ private:
 std::string describe(const Watch& w) {
   const auto elements = static_cast<std::ptrdiff_t>(w.hit->buffer->elements().size());
   const std::ptrdiff_t columns = std::max<std::int64_t>(w.hit->columns, 1);
-  std::string text = "an access outside " + std::string(w.hit->name) + ": element " + std::to_string(w.offset) +
-                     " where 0 .. " + std::to_string(elements - 1) + " exist";
+  std::string text = "an access outside " + std::string(w.hit->name) + ": element " +
+                     std::to_string(w.offset) + " where 0 .. " + std::to_string(elements - 1) +
+                     " exist";
   if (w.offset >= elements)
-    text += " (row " + std::to_string(w.offset / columns) + " of " + std::to_string(elements / columns) + ")";
+    text += " (row " + std::to_string(w.offset / columns) + " of " +
+            std::to_string(elements / columns) + ")";
   return text;
 }
 
-std::optional<std::string> unwritten(const char* name, std::span<const float> output, std::int64_t columns) {
+std::optional<std::string> unwritten(const char* name, std::span<const float> output,
+                                     std::int64_t columns) {
   for (std::size_t e = 0; e < output.size(); ++e)
     if (std::bit_cast<std::uint32_t>(output[e]) == kUnwrittenBits)
-      return std::string(name) + "[" + std::to_string(e / static_cast<std::size_t>(std::max<std::int64_t>(columns, 1))) +
-             "," + std::to_string(e % static_cast<std::size_t>(std::max<std::int64_t>(columns, 1))) +
+      return std::string(name) + "[" +
+             std::to_string(e / static_cast<std::size_t>(std::max<std::int64_t>(columns, 1))) +
+             "," +
+             std::to_string(e % static_cast<std::size_t>(std::max<std::int64_t>(columns, 1))) +
              "] was never written";
   return std::nullopt;
 }
@@ -105,7 +111,8 @@ std::optional<std::string> unwritten(const char* name, std::span<const float> ou
 
 GuardedBuffer::GuardedBuffer(std::size_t floats) : count_(floats) {
   const std::size_t page = page_size();
-  const std::size_t inner = (floats * sizeof(float) + page) / page * page; // at least one slack word
+  // at least one slack word
+  const std::size_t inner = (floats * sizeof(float) + page) / page * page;
   bytes_ = inner + 2 * page;
   void* map = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED)
@@ -121,7 +128,8 @@ GuardedBuffer::GuardedBuffer(std::size_t floats) : count_(floats) {
 GuardedBuffer::~GuardedBuffer() { munmap(map_, bytes_); }
 
 bool GuardedBuffer::slack_intact() const {
-  return std::ranges::all_of(slack_, [](float word) { return std::bit_cast<std::uint32_t>(word) == kSlackBits; });
+  return std::ranges::all_of(
+      slack_, [](float word) { return std::bit_cast<std::uint32_t>(word) == kSlackBits; });
 }
 
 std::optional<std::ptrdiff_t> GuardedBuffer::offset_of(const void* address) const {
@@ -130,14 +138,17 @@ std::optional<std::ptrdiff_t> GuardedBuffer::offset_of(const void* address) cons
   const bool after = byte >= map_ + bytes_ - page_size() && byte < map_ + bytes_;
   if (!before && !after)
     return std::nullopt;
-  return (byte - reinterpret_cast<const std::byte*>(data_)) / static_cast<std::ptrdiff_t>(sizeof(float));
+  return (byte - reinterpret_cast<const std::byte*>(data_)) /
+         static_cast<std::ptrdiff_t>(sizeof(float));
 }
 
 GuardReport run_guarded(const Kernel& kernel, const Problem& problem, const Launch& launch) {
   GuardReport report{reference::start_state(problem.shape), {}};
   const Shape& shape = problem.shape;
-  GuardedBuffer Q(problem.Q.elements().size()), K(problem.K.elements().size()), V(problem.V.elements().size());
-  GuardedBuffer O(report.state.O.elements().size()), l(report.state.l.size()), m(report.state.m.size());
+  GuardedBuffer Q(problem.Q.elements().size()), K(problem.K.elements().size()),
+      V(problem.V.elements().size());
+  GuardedBuffer O(report.state.O.elements().size()), l(report.state.l.size()),
+      m(report.state.m.size());
   std::ranges::copy(problem.Q.elements(), Q.data());
   std::ranges::copy(problem.K.elements(), K.data());
   std::ranges::copy(problem.V.elements(), V.data());
@@ -155,7 +166,9 @@ GuardReport run_guarded(const Kernel& kernel, const Problem& problem, const Laun
   {
     const FaultWatch guard(w);
     if (sigsetjmp(w.escape, 1) == 0)
-      kernel.run({shape, problem.scale, Q.data(), K.data(), V.data(), O.data(), l.data(), m.data(), false}, launch);
+      kernel.run(
+          {shape, problem.scale, Q.data(), K.data(), V.data(), O.data(), l.data(), m.data(), false},
+          launch);
   }
   if (w.hit != nullptr) {
     simt::abandon_launch();
@@ -171,8 +184,8 @@ GuardReport run_guarded(const Kernel& kernel, const Problem& problem, const Laun
   };
   if (changed(problem.Q, Q) || changed(problem.K, K) || changed(problem.V, V))
     report.violation = "an input was changed";
-  for (const auto& finding : {unwritten("O", O.elements(), shape.dv), unwritten("l", l.elements(), 1),
-                              unwritten("m", m.elements(), 1)})
+  for (const auto& finding : {unwritten("O", O.elements(), shape.dv),
+                              unwritten("l", l.elements(), 1), unwritten("m", m.elements(), 1)})
     if (finding)
       report.violation = *finding;
   std::ranges::copy(O.elements(), report.state.O.data());

@@ -1,7 +1,8 @@
-/// The instances of the kernel templates: which tiles exist, and the plain table they are reached through.
+/// The instances of the kernel templates: which tiles exist, and the plain table they are reached
+/// through.
 ///
-/// Only C types cross this header: a translation unit built for another instruction set (FMA) must not emit
-/// inline functions that the linker could choose for everyone.
+/// Only C types cross this header: a translation unit built for another instruction set (FMA) must
+/// not emit inline functions that the linker could choose for everyone.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +13,19 @@ namespace fa1::kernels {
 template <int Br, int Bc> struct Tile {};
 template <class... Tile> struct Tiles {};
 
-/// Tile shapes per head dimension: 1x1, Br != Bc, no powers of two, wider than short problems, and as large as
-/// 48 KiB of static shared memory allow, 4 D (2 Bc + Br) bytes.
+/// Tile shapes per head dimension: 1x1, Br != Bc, no powers of two, wider than short problems, and
+/// as large as 48 KiB of static shared memory allow, 4 D (2 Bc + Br) bytes.
 template <int D> struct TilesFor {
-  using type =
-      Tiles<Tile<1, 1>, Tile<1, 4>, Tile<4, 2>, Tile<8, 4>, Tile<3, 5>, Tile<16, 16>, Tile<32, 32>, Tile<8, 128>>;
+  using type = Tiles<Tile<1, 1>, Tile<1, 4>, Tile<4, 2>, Tile<8, 4>, Tile<3, 5>, Tile<16, 16>,
+                     Tile<32, 32>, Tile<8, 128>>;
 };
 template <> struct TilesFor<64> {
-  using type =
-      Tiles<Tile<1, 1>, Tile<1, 4>, Tile<4, 2>, Tile<8, 4>, Tile<3, 5>, Tile<16, 16>, Tile<32, 32>, Tile<64, 64>>;
+  using type = Tiles<Tile<1, 1>, Tile<1, 4>, Tile<4, 2>, Tile<8, 4>, Tile<3, 5>, Tile<16, 16>,
+                     Tile<32, 32>, Tile<64, 64>>;
 };
 template <> struct TilesFor<128> {
-  using type = Tiles<Tile<1, 1>, Tile<1, 4>, Tile<4, 2>, Tile<8, 4>, Tile<3, 5>, Tile<16, 16>, Tile<32, 32>>;
+  using type =
+      Tiles<Tile<1, 1>, Tile<1, 4>, Tile<4, 2>, Tile<8, 4>, Tile<3, 5>, Tile<16, 16>, Tile<32, 32>>;
 };
 template <> struct TilesFor<256> {
   using type = Tiles<Tile<1, 1>, Tile<1, 4>, Tile<4, 2>, Tile<8, 4>, Tile<3, 5>, Tile<16, 16>>;
@@ -32,7 +34,8 @@ template <> struct TilesFor<256> {
 /// A wrong kernel needs few shapes to be caught.
 using TilesOfMutants = Tiles<Tile<1, 1>, Tile<4, 2>, Tile<3, 5>, Tile<8, 4>>;
 
-/// The arguments of one launch as a kernel takes them; n_q, n_kv per batch-head, rows padded to D columns.
+/// The arguments of one launch as a kernel takes them; n_q, n_kv per batch-head, rows padded to D
+/// columns.
 struct DeviceArguments {
   const float* Q;
   const float* K;
@@ -45,7 +48,8 @@ struct DeviceArguments {
   float scale;
 };
 
-/// One kernel instance. On the CPU `start` and `step` run one CUDA thread; on the GPU they launch the whole grid.
+/// One kernel instance. On the CPU `start` and `step` run one CUDA thread; on the GPU they launch
+/// the whole grid.
 struct Instance {
   const char* variant;
   const char* statement;

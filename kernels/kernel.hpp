@@ -1,10 +1,12 @@
 /// A kernel under test: what it is, what it gives, and how to run it.
 ///
-/// Everything above this header (laws, edge cases, sweeps, the program) sees kernels only through these types,
-/// whether they run on the CPU executor, on a GPU, or are deliberately wrong.
+/// Everything above this header (laws, edge cases, sweeps, the program) sees kernels only through
+/// these types, whether they run on the CPU executor, on a GPU, or are deliberately wrong.
 ///
-/// Shapes    Arguments holds raw row-major arrays as in reference/problem.hpp: Q [batch_heads][n_q][d] ...
-/// Special   n_kv = 0 and a fresh start: O = 0, l = 0, m = -Inf are written; n_q = 0: nothing is touched
+/// Shapes    Arguments holds raw row-major arrays as in reference/problem.hpp: Q
+///           [batch_heads][n_q][d] ...
+/// Special   n_kv = 0 and a fresh start: O = 0, l = 0, m = -Inf are written; n_q = 0: nothing is
+///           touched
 #pragma once
 
 #include "kernels/simt/executor.hpp"
@@ -50,10 +52,12 @@ enum class Backend { cpu, cuda };
 struct Arithmetic {
   int Bc = 1;              ///< keys per tile: in-tile sums run serially over so many
   bool contracted = false; ///< a*b+c may be fused
-  /// Every a*b+c of the dot product is fused, or none is. False where the compiler decides lane by lane (g++ leaves
-  /// some unfused when it vectorises): then moving a key within its tile may change the last bit of its score.
+  /// Every a*b+c of the dot product is fused, or none is. False where the compiler decides lane by
+  /// lane (g++ leaves some unfused when it vectorises): then moving a key within its tile may
+  /// change the last bit of its score.
   bool uniform_dots = true;
-  double exp_error = 1.0033; ///< c: expf(x) = e^x (1 + e), |e| <= c u; glibc 2.36 measured over all floats
+  /// c: expf(x) = e^x (1 + e), |e| <= c u; glibc 2.36 measured over all floats
+  double exp_error = 1.0033;
   double exp_underflow = 0x1p-150; ///< largest absolute error of an expf below the normal range
 };
 
@@ -83,17 +87,19 @@ std::span<const Kernel> all_kernels();
 /// Kernels that are wrong on purpose, each naming the law that must catch it.
 std::span<const Kernel> all_mutants();
 
-/// Mutants whose .edit no longer fits fa1.cuh and that are therefore not wrong at all; empty in a sound tree.
+/// Mutants whose .edit no longer fits fa1.cuh and that are therefore not wrong at all; empty in a
+/// sound tree.
 std::span<const std::string_view> stale_mutants();
 
-/// Exact id, or a variant (`fa1`), or a variant with tile (`fa1.Br4xBc1`): then the instance with the smallest
-/// sufficient D. Throws KernelError naming the nearest ids.
+/// Exact id, or a variant (`fa1`), or a variant with tile (`fa1.Br4xBc1`): then the instance with
+/// the smallest sufficient D. Throws KernelError naming the nearest ids.
 const Kernel& find_kernel(std::string_view id, const Shape& shape);
 
 /// Runs from a fresh start into outputs that begin as NaN.
 State run(const Kernel& kernel, const Problem& problem, const Launch& launch = {});
 
 /// Continues from `carries` over the keys of `problem`.
-State resume(const Kernel& kernel, const Problem& problem, const State& carries, const Launch& launch = {});
+State resume(const Kernel& kernel, const Problem& problem, const State& carries,
+             const Launch& launch = {});
 
 } // namespace fa1::kernels

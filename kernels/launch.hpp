@@ -1,8 +1,10 @@
 /// Running an instance: on the CPU executor, or on a GPU; the same interface.
 ///
-/// Both pad Q, K, V and O to D columns with zeros where d or dv is smaller (exact: products with 0 add 0), write the
-/// start carries unless the launch resumes, run the steps, and copy the first dv columns of O back.
-/// Errors    simt::ExecutorError from a kernel that breaks the rules of CUDA; KernelError from a CUDA call
+/// Both pad Q, K, V and O to D columns with zeros where d or dv is smaller (exact: products with 0
+/// add 0), write the start carries unless the launch resumes, run the steps, and copy the first dv
+/// columns of O back.
+/// Errors    simt::ExecutorError from a kernel that breaks the rules of CUDA; KernelError from a
+///           CUDA call
 #pragma once
 
 #include "kernels/instances.hpp"

@@ -5,7 +5,8 @@
 
 namespace fa1::kernels {
 
-Padded::Padded(const float* source, std::int64_t rows, std::int64_t columns, std::int64_t padded_columns)
+Padded::Padded(const float* source, std::int64_t rows, std::int64_t columns,
+               std::int64_t padded_columns)
     : data_(source) {
   if (columns == padded_columns)
     return;
@@ -34,19 +35,15 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
       for (std::int64_t row = 0; row < q_rows; ++row)
         std::copy_n(arguments.O + row * shape.dv, shape.dv, padded_O.data() + row * instance.D);
   }
-  const DeviceArguments device{Q.data(),
-                               K.data(),
-                               V.data(),
-                               pads_O ? padded_O.data() : arguments.O,
-                               arguments.l,
-                               arguments.m,
-                               shape.n_q,
-                               shape.n_kv,
-                               arguments.scale};
+  const DeviceArguments device{
+      Q.data(),       K.data(),    V.data(),  pads_O ? padded_O.data() : arguments.O,
+      arguments.l,    arguments.m, shape.n_q, shape.n_kv,
+      arguments.scale};
 
   simt::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(shape.batch_heads);
-  config.block.x = launch.threads_per_block != 0 ? launch.threads_per_block : static_cast<unsigned>(instance.Br);
+  config.block.x =
+      launch.threads_per_block != 0 ? launch.threads_per_block : static_cast<unsigned>(instance.Br);
   config.schedule = launch.schedule;
   config.os_threads = launch.os_threads;
   if (!arguments.resume)

@@ -22,20 +22,21 @@ struct Grid {
   unsigned threads = 1;
 };
 
-/// Instance's functions take one argument, as on the CPU; the grid of the launch in progress travels beside it.
+/// Instance's functions take one argument, as on the CPU; the grid of the launch in progress
+/// travels beside it.
 thread_local Grid grid_of_launch;
 
-#define FA1_VARIANT(name, statement)                                                                                   \
-  struct name##_variant {                                                                                              \
-    static constexpr const char* kName = #name;                                                                        \
-    static constexpr const char* kStatement = statement;                                                               \
-    template <int D> static void start(const DeviceArguments& a) {                                                     \
-      name##_start<D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(a.O, a.l, a.m, a.n_q);                        \
-    }                                                                                                                  \
-    template <int Br, int Bc, int D> static void step(const DeviceArguments& a) {                                      \
-      name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv,  \
-                                                                         a.scale);                                     \
-    }                                                                                                                  \
+#define FA1_VARIANT(name, statement)                                                               \
+  struct name##_variant {                                                                          \
+    static constexpr const char* kName = #name;                                                    \
+    static constexpr const char* kStatement = statement;                                           \
+    template <int D> static void start(const DeviceArguments& a) {                                 \
+      name##_start<D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(a.O, a.l, a.m, a.n_q);    \
+    }                                                                                              \
+    template <int Br, int Bc, int D> static void step(const DeviceArguments& a) {                  \
+      name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                          \
+          a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                                   \
+    }                                                                                              \
   };
 #include "kernels/variants.def"
 #undef FA1_VARIANT
@@ -55,8 +56,10 @@ void append_all(std::vector<Instance>& instances, std::integer_sequence<int, D..
 /// Device memory for one array, freed on every way out.
 class DeviceArray {
 public:
-  explicit DeviceArray(std::int64_t count) : bytes_(static_cast<std::size_t>(count) * sizeof(float)) {
-    require(cudaMalloc(reinterpret_cast<void**>(&data_), std::max<std::size_t>(bytes_, 1)), "cudaMalloc");
+  explicit DeviceArray(std::int64_t count)
+      : bytes_(static_cast<std::size_t>(count) * sizeof(float)) {
+    require(cudaMalloc(reinterpret_cast<void**>(&data_), std::max<std::size_t>(bytes_, 1)),
+            "cudaMalloc");
   }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
@@ -76,13 +79,15 @@ public:
   }
 
 private:
-  static void copy(float* to, std::int64_t to_pitch, const float* from, std::int64_t from_pitch, std::int64_t rows,
-                   std::int64_t columns, cudaMemcpyKind kind) {
+  static void copy(float* to, std::int64_t to_pitch, const float* from, std::int64_t from_pitch,
+                   std::int64_t rows, std::int64_t columns, cudaMemcpyKind kind) {
     if (columns == 0)
       return;
-    const auto bytes = [](std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); };
-    require(cudaMemcpy2D(to, bytes(to_pitch), from, bytes(from_pitch), bytes(columns), static_cast<std::size_t>(rows),
-                         kind),
+    const auto bytes = [](std::int64_t floats) {
+      return static_cast<std::size_t>(floats) * sizeof(float);
+    };
+    require(cudaMemcpy2D(to, bytes(to_pitch), from, bytes(from_pitch), bytes(columns),
+                         static_cast<std::size_t>(rows), kind),
             "cudaMemcpy2D");
   }
 
@@ -128,7 +133,8 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
                                m.data(), shape.n_q, shape.n_kv, arguments.scale};
 
   grid_of_launch = {static_cast<unsigned>(shape.batch_heads),
-                    launch.threads_per_block != 0 ? launch.threads_per_block : static_cast<unsigned>(instance.Br)};
+                    launch.threads_per_block != 0 ? launch.threads_per_block
+                                                  : static_cast<unsigned>(instance.Br)};
   if (!arguments.resume)
     instance.start(device);
   require(cudaGetLastError(), "start");

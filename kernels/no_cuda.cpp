@@ -9,6 +9,8 @@ std::string cuda_obstacle() {
 
 std::vector<Instance> cuda_instances() { return {}; }
 
-void launch_cuda(const Instance&, const Arguments&, const Launch&) { throw KernelError("cuda: " + cuda_obstacle()); }
+void launch_cuda(const Instance&, const Arguments&, const Launch&) {
+  throw KernelError("cuda: " + cuda_obstacle());
+}
 
 } // namespace fa1::kernels

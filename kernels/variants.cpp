@@ -8,7 +8,8 @@
 
 namespace fa1::kernels {
 
-// Defined by the translation units that CMake makes from cpu_instances.cpp, named in the two generated files.
+// Defined by the translation units that CMake makes from cpu_instances.cpp, named in the two
+// generated files.
 #include "generated_declarations.inc"
 
 namespace {
@@ -26,8 +27,9 @@ bool machine_contracts() {
 }
 
 std::string id_of(const Instance& instance, std::string_view variant, std::string_view suffix) {
-  return std::string(variant) + ".Br" + std::to_string(instance.Br) + "xBc" + std::to_string(instance.Bc) + "xD" +
-         std::to_string(instance.D) + "." + std::string(suffix);
+  return std::string(variant) + ".Br" + std::to_string(instance.Br) + "xBc" +
+         std::to_string(instance.Bc) + "xD" + std::to_string(instance.D) + "." +
+         std::string(suffix);
 }
 
 Kernel describe(const Instance& instance, std::string_view suffix) {
@@ -71,8 +73,8 @@ void append_cuda(std::vector<Kernel>& kernels) {
   }
 }
 
-void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, std::string_view name, std::string_view says,
-                   std::string_view killed_by) {
+void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, std::string_view name,
+                   std::string_view says, std::string_view killed_by) {
   for (std::size_t i = 0; i < table.count; ++i) {
     const Instance instance = table.rows[i];
     Kernel kernel = describe(instance, "cpu");
@@ -90,8 +92,8 @@ void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, std::strin
 
 std::vector<Kernel> make_kernels() {
   std::vector<Kernel> kernels;
-#define FA1_TABLE(function, contracted)                                                                                \
-  if (!(contracted) || machine_contracts())                                                                            \
+#define FA1_TABLE(function, contracted)                                                            \
+  if (!(contracted) || machine_contracts())                                                        \
     append_cpu(kernels, function(), contracted);
 #include "generated_tables.inc"
 #undef FA1_TABLE
@@ -101,7 +103,7 @@ std::vector<Kernel> make_kernels() {
 
 std::vector<Kernel> make_mutants() {
   std::vector<Kernel> mutants;
-#define FA1_MUTANT(name, fault, says, killed_by)                                                                       \
+#define FA1_MUTANT(name, fault, says, killed_by)                                                   \
   append_mutant(mutants, fa1_mutant_##name##_D8(), #name, says, killed_by);
 #include "kernels/mutants/mutants.def"
 #undef FA1_MUTANT
@@ -109,20 +111,24 @@ std::vector<Kernel> make_mutants() {
 }
 
 /// The tile people mean when they name a variant alone: the largest square one.
-bool is_default_tile(const Kernel& kernel) { return kernel.Br == kernel.Bc && kernel.Bc == (kernel.D > 128 ? 16 : 32); }
+bool is_default_tile(const Kernel& kernel) {
+  return kernel.Br == kernel.Bc && kernel.Bc == (kernel.D > 128 ? 16 : 32);
+}
 
 std::string nearest_ids(std::string_view id) {
   std::string list;
   int shown = 0;
   for (const auto table : {all_kernels(), all_mutants()})
     for (const Kernel& kernel : table)
-      if (shown < 4 && kernel.id.compare(0, std::min<std::size_t>(id.size(), 5), id.substr(0, 5)) == 0) {
+      if (shown < 4 &&
+          kernel.id.compare(0, std::min<std::size_t>(id.size(), 5), id.substr(0, 5)) == 0) {
         list += (shown++ == 0 ? "" : ", ") + kernel.id;
       }
   return list.empty() ? all_kernels().front().id : list;
 }
 
-/// True where `id` is the kernel's id, or its id without trailing parts: `fa1`, `fa1.Br4xBc1`, `fa1.Br4xBc1xD8`.
+/// True where `id` is the kernel's id, or its id without trailing parts: `fa1`, `fa1.Br4xBc1`,
+/// `fa1.Br4xBc1xD8`.
 bool names(std::string_view id, const Kernel& kernel) {
   const std::string_view full = kernel.id;
   return full.substr(0, id.size()) == id &&
@@ -159,7 +165,8 @@ const Kernel& find_kernel(std::string_view id, const Shape& shape) {
       if (!kernel.serves(shape))
         continue;
       const auto rank = [&](const Kernel& k) {
-        return std::tuple(k.id != id, k.D, k.backend != Backend::cpu, k.arithmetic.contracted, !is_default_tile(k));
+        return std::tuple(k.id != id, k.D, k.backend != Backend::cpu, k.arithmetic.contracted,
+                          !is_default_tile(k));
       };
       if (found == nullptr || rank(kernel) < rank(*found))
         found = &kernel;
@@ -168,7 +175,8 @@ const Kernel& find_kernel(std::string_view id, const Shape& shape) {
     return *found;
   if (named)
     throw KernelError("kernel '" + std::string(id) + "': d=" + std::to_string(shape.d) +
-                      " dv=" + std::to_string(shape.dv) + " is larger than it serves; name an instance with a larger D");
+                      " dv=" + std::to_string(shape.dv) +
+                      " is larger than it serves; name an instance with a larger D");
   throw KernelError("kernel '" + std::string(id) + "' is unknown; there are " + nearest_ids(id) +
                     " and more, see `fa1lab list kernels`");
 }
@@ -179,16 +187,17 @@ State run(const Kernel& kernel, const Problem& problem, const Launch& launch) {
   std::ranges::fill(state.O.elements(), kPoison);
   std::ranges::fill(state.l, kPoison);
   std::ranges::fill(state.m, kPoison);
-  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(), state.O.data(),
-              state.l.data(), state.m.data(), false},
+  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(),
+              state.O.data(), state.l.data(), state.m.data(), false},
              launch);
   return state;
 }
 
-State resume(const Kernel& kernel, const Problem& problem, const State& carries, const Launch& launch) {
+State resume(const Kernel& kernel, const Problem& problem, const State& carries,
+             const Launch& launch) {
   State state = carries;
-  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(), state.O.data(),
-              state.l.data(), state.m.data(), true},
+  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(),
+              state.O.data(), state.l.data(), state.m.data(), true},
              launch);
   return state;
 }

@@ -12,7 +12,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kFloatMax = std::numeric_limits<float>::max();
 constexpr double kWeightThatMatters = 0x1p-30;
-/// Weights that nothing is known about: large, yet 0 times it is 0 (a key whose value is o itself moves nothing).
+/// Weights that nothing is known about: large, yet 0 times it is 0 (a key whose value is o itself
+/// moves nothing).
 constexpr double kAnything = 1e290;
 
 struct Score {
@@ -21,7 +22,8 @@ struct Score {
 };
 
 /// Products of floats are exact in double; four partial sums keep the adders busy.
-Score score(std::span<const float> q, std::span<const float> k, double scale, double& largest_unscaled) {
+Score score(std::span<const float> q, std::span<const float> k, double scale,
+            double& largest_unscaled) {
   double s[4] = {}, a[4] = {};
   for (std::size_t i = 0; i < q.size(); ++i) {
     const double product = double{q[i]} * double{k[i]};
@@ -51,7 +53,8 @@ std::string obstacle_in_inputs(const reference::Problem& problem) {
   return {};
 }
 
-/// |s^ - s|: roundings, and products or a scaling that underflow (2^-150 each, d + 1 of them before and after the scale).
+/// |s^ - s|: roundings, and products or a scaling that underflow (2^-150 each, d + 1 of them before
+/// and after the scale).
 double score_error(double gamma_dot, double abs, double scale, std::int64_t d) {
   if (gamma_dot == 0.0 || abs == 0.0) // no product, no error
     return 0.0;
@@ -87,7 +90,8 @@ double largest_score(const reference::Problem& problem) {
   return unscaled * std::fabs(double{problem.scale});
 }
 
-Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmetic& arithmetic, bool scores_exact) {
+Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmetic& arithmetic,
+                      bool scores_exact) {
   const reference::Shape& shape = problem.shape;
   const auto rows = static_cast<std::size_t>(shape.batch_heads * shape.n_q);
   Bounds bounds{reference::Tensor<double>(shape.batch_heads, shape.n_q, shape.dv),
@@ -133,12 +137,14 @@ Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmet
         lowest = std::min(lowest, x.s);
         scaled = std::max(scaled, x.abs);
       }
-      if (unscaled * (1.0 + gamma(static_cast<double>(shape.d))) >= kFloatMax || scaled >= kFloatMax) {
+      if (unscaled * (1.0 + gamma(static_cast<double>(shape.d))) >= kFloatMax ||
+          scaled >= kFloatMax) {
         bounds.obstacle = "sum |q k| reaches FLT_MAX in row " + std::to_string(r);
         return bounds;
       }
 
-      // rises[t]: tiles after t that may set a new maximum, given that every score may be off by its eta.
+      // rises[t]: tiles after t that may set a new maximum, given that every score may be off by
+      // its eta.
       std::vector<bool> may_rise(T, false);
       double floor = -kInfinity;
       for (std::size_t t = 0; t < T; ++t) {
@@ -166,20 +172,24 @@ Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmet
         const std::size_t t = j / Bc;
         const double R = rises[t], later = static_cast<double>(T - 1 - t);
         const double eta = eta_of[j];
-        const double eps = eta + kU * (1.0 + kU) * (std::max(0.0, M_high - s[j] + eta) + c * (1.0 + R) + R);
+        const double eps =
+            eta + kU * (1.0 + kU) * (std::max(0.0, M_high - s[j] + eta) + c * (1.0 + R) + R);
         const double p = row.p[j] /= row.l_exact;
-        const double raised = std::min(kAnything, std::exp(s[j] - M + eps - log_l)); // p_j e^eps_j, finite however far the key lies
+        // p_j e^eps_j, finite however far the key lies
+        const double raised = std::min(kAnything, std::exp(s[j] - M + eps - log_l));
         const double n_numerator = width + 2.0 + a * later, n_denominator = width + later;
         row.shift[j] = eps < 1.0 ? p * std::expm1(eps) : raised;
         row.numerator[j] = raised * gamma(n_numerator);
         row.denominator += raised * gamma(n_denominator);
-        row.kept += std::exp(s[j] - M - std::min(eps, kAnything) - log_l) * (1.0 - std::min(1.0, gamma(n_denominator)));
+        row.kept += std::exp(s[j] - M - std::min(eps, kAnything) - log_l) *
+                    (1.0 - std::min(1.0, gamma(n_denominator)));
         row.shift_sum += row.shift[j];
         if (p > kWeightThatMatters)
           row.eta = std::max(row.eta, eta);
 
         const double gap = M - s[j];
-        row.stat_shift[j] = p * (stat_dot * abs[j] + kU * std::sqrt(c * c * (1.0 + R) + R + gap * gap));
+        row.stat_shift[j] =
+            p * (stat_dot * abs[j] + kU * std::sqrt(c * c * (1.0 + R) + R + gap * gap));
         row.stat_numerator[j] = p * kU * std::sqrt(n_numerator);
         row.stat_denominator += p * kU * std::sqrt(n_denominator);
       }
@@ -208,15 +218,18 @@ Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmet
       const double keys = static_cast<double>(N), tiles = static_cast<double>(T);
       const auto at = static_cast<std::size_t>(bh * shape.n_q + r);
       for (std::size_t i = 0; i < dv; ++i) {
-        const double underflow = 3.0 * keys * mu * farthest[i] + (keys + 3.0 * tiles + 2.0) * 0x1p-150;
+        const double underflow =
+            3.0 * keys * mu * farthest[i] + (keys + 3.0 * tiles + 2.0) * 0x1p-150;
         const auto column = static_cast<std::int64_t>(i);
         const double sum = shift_o[i] + v_o[i] + std::fabs(o[i]) * row.denominator + underflow;
-        bounds.O(bh, r, column) = row.kept > 0.0 && sum < kAnything ? sum / row.kept * kEvaluationSlack : kInfinity;
+        bounds.O(bh, r, column) =
+            row.kept > 0.0 && sum < kAnything ? sum / row.kept * kEvaluationSlack : kInfinity;
         bounds.expected(bh, r, column) =
             stat_shift_o[i] + stat_v_o[i] + std::fabs(o[i]) * row.stat_denominator + underflow;
         bounds.weighted(bh, r, column) = weighted[i];
       }
-      const double relative = (row.shift_sum + row.denominator + 3.0 * keys * mu) * kEvaluationSlack;
+      const double relative =
+          (row.shift_sum + row.denominator + 3.0 * keys * mu) * kEvaluationSlack;
       bounds.l[at] = relative < kAnything ? relative : kInfinity;
       bounds.LSE[at] = relative < 1.0 ? -std::log1p(-relative) : kInfinity;
       bounds.m[at] = *std::ranges::max_element(eta_of);

@@ -1,42 +1,54 @@
-/// How far a right kernel may be from the truth: the forward error bound of FlashAttention-1 in fp32.
+/// How far a right kernel may be from the truth: the forward error bound of FlashAttention-1 in
+/// fp32.
 ///
-/// Computes  for one problem and one kernel's arithmetic: a bound for every element of O, for l and for LSE, and the
-///           statistical expectation of the same errors
-/// Requires  conditions (checked, see Bounds::obstacle): finite inputs; no overflow of sum |q k| before or after
-///           scaling; n_kv * max|v| < FLT_MAX (so neither sum p v nor alpha l O overflows)
+/// Computes  for one problem and one kernel's arithmetic: a bound for every element of O, for l and
+///           for LSE, and the statistical expectation of the same errors
+/// Requires  conditions (checked, see Bounds::obstacle): finite inputs; no overflow of sum |q k|
+///           before or after scaling; n_kv * max|v| < FLT_MAX (so neither sum p v nor alpha l O
+///           overflows)
 /// Error     evaluated in double from double scores, then enlarged by kEvaluationSlack
-/// Source    derived here. We found no published error theorem for the FlashAttention output over many tiles.
+/// Source    derived here. We found no published error theorem for the FlashAttention output over
+///           many tiles.
 ///
-/// Derivation. u = 2^-24, hats are computed values, t(j) is the tile of key j, T the number of tiles, Bc their width,
-/// gamma_n = n u / (1 - n u). expf(x) = e^x (1 + e), |e| <= c u, expf(0) = 1.
+/// Derivation. u = 2^-24, hats are computed values, t(j) is the tile of key j, T the number of
+/// tiles, Bc their width, gamma_n = n u / (1 - n u). expf(x) = e^x (1 + e), |e| <= c u, and
+/// expf(0) = 1.
 ///
-///   Scores.   |s^_j - s_j| <= eta_j = gamma_{d+1} scale sum_i |q_i k_ji|, for any summation order, fused or not; plus
-///             (scale d + 1) 2^-150 where products or the scaling may underflow.
-///   Weights.  Key j enters with p^_j = exp(s^_j - m_t) and is multiplied by alpha^ l^ in every later tile. The rounded
-///             arguments s^_j - m_t, m_t - m_{t+1}, ... telescope: together they move the exponent by at most
-///             u (M^ - s^_j). Each exponential adds c u, each rounded product alpha^ l^ adds u, both only in the R_j
-///             later tiles that set a new maximum (elsewhere alpha = 1). So the weight that key j has in numerator and
+///   Scores.   |s^_j - s_j| <= eta_j = gamma_{d+1} scale sum_i |q_i k_ji|, for any summation order,
+///             fused or not; plus (scale d + 1) 2^-150 where products or the scaling may underflow.
+///   Weights.  Key j enters with p^_j = exp(s^_j - m_t) and is multiplied by alpha^ l^ in every
+///             later tile. The rounded arguments s^_j - m_t, m_t - m_{t+1}, ... telescope: together
+///             they move the exponent by at most u (M^ - s^_j). Each exponential adds c u, each
+///             rounded product alpha^ l^ adds u, both only in the R_j later tiles that set a new
+///             maximum (elsewhere alpha = 1). So the weight that key j has in numerator and
 ///             denominator alike is p_j w_j with |ln w_j| <= eps_j,
 ///                 eps_j = eta_j + u { (M^ - s^_j) + c (1 + R_j) + R_j }.
-///   Numerator. With W_t = l^_t O^_t the carry is W_t = [alpha^ l^ O^ (1+d2) + sum p^ v] (1+d3) (1+d4): key j meets
-///             n_j = Bc + 2 + a (T - t(j)) further roundings, a = 3 (2 where the multiply-add is fused).
-///   Denominator. key j meets n'_j = rho + 1 + (T - t(j)) further roundings, rho = Bc - 1 for a serial in-tile sum.
-///   Output.   O^ = sum p_j w_j (1+theta_j) v_j / sum p_j w_j (1+phi_j), and since sum_j p_j (v_j - o) = 0,
+///   Numerator.   With W_t = l^_t O^_t the carry is W_t = [alpha^ l^ O^ (1+d2) + sum p^ v] (1+d3)
+///             (1+d4): key j meets n_j = Bc + 2 + a (T - t(j)) further roundings, a = 3 (2 where
+///             the multiply-add is fused).
+///   Denominator. Key j meets n'_j = rho + 1 + (T - t(j)) further roundings, rho = Bc - 1 for a
+///             serial in-tile sum.
+///   Output.   O^ = sum p_j w_j (1+theta_j) v_j / sum p_j w_j (1+phi_j), and since
+///             sum_j p_j (v_j - o) = 0,
 ///
 ///     |O^ - o| <= [ sum_j p_j (e^eps_j - 1) |v_j - o| + sum_j p_j e^eps_j gamma_{n_j} |v_j|
-///                   + |o| sum_j p_j e^eps_j gamma_{n'_j} ] / sum_j p_j e^-eps_j (1 - gamma_{n'_j})  +  underflow
+///                   + |o| sum_j p_j e^eps_j gamma_{n'_j} ] / sum_j p_j e^-eps_j (1 - gamma_{n'_j})
+///                   +  underflow
 ///
-///             exact, with no second-order term left out. To first order it is the bound of the textbook form
-///             sum p|v-o| {eta + u[c + (c+1) R + M - s]} + u sum p|v| {Bc + 2 + a (T-t)} + u |o| sum p {rho + 1 + T - t}.
-///   Underflow. A p^ below the normal range is off by at most mu; so is an alpha^, which moves every earlier key by at
-///             most mu, and the last such alpha dominates: 3 N mu max|v_j - o| in all. Products and the division that
-///             underflow add 2^-150 each, (N + 3T + 2) of them.
+///             exact, with no second-order term left out. To first order it is the bound of the
+///             textbook form sum p|v-o| {eta + u[c + (c+1) R + M - s]} + u sum p|v| {Bc + 2 + a
+///             (T-t)} + u |o| sum p {rho + 1 + T - t}.
+///   Underflow.   A p^ below the normal range is off by at most mu; so is an alpha^, which moves
+///             every earlier key by at most mu, and the last such alpha dominates:
+///             3 N mu max|v_j - o| in all. Products and the division that underflow add 2^-150
+///             each, (N + 3T + 2) of them.
 ///   l         against the exact sum taken at the computed maximum: relative error at most
 ///             sum_j p_j (e^eps_j - 1) + sum_j p_j e^eps_j gamma_{n'_j}  (+ 3 N mu).
 ///   LSE       m^ + ln l^ carries the logarithm of that factor and nothing else.
 ///
-/// Statistical expectation (Higham and Mary 2019: roundings behave as independent with mean zero): the same sums with n
-/// roundings replaced by sqrt(n), lambda = 1. Errors beyond kLambda times it are suspicious, not wrong.
+/// Statistical expectation (Higham and Mary 2019: roundings behave as independent with mean zero):
+/// the same sums with n roundings replaced by sqrt(n), lambda = 1. Errors beyond kLambda times it
+/// are suspicious, not wrong.
 #pragma once
 
 #include "kernels/kernel.hpp"
@@ -62,7 +74,8 @@ struct Bounds {
   std::string obstacle;               ///< the condition that fails, empty when the bound holds
 };
 
-/// `scores_exact`: the problem's scores carry no error (eta = 0), to judge the recurrence on its own.
+/// `scores_exact`: the problem's scores carry no error (eta = 0), to judge the recurrence on its
+/// own.
 Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmetic& arithmetic,
                       bool scores_exact = false);
 

@@ -28,11 +28,13 @@ double error_of(float got, const reference::Enclosed& truth) {
   return (static_cast<double>(got) - truth.hi) - truth.lo;
 }
 
-ErrorSummary summarize(const reference::State& state, const reference::Truth& truth, const Bounds& bounds) {
+ErrorSummary summarize(const reference::State& state, const reference::Truth& truth,
+                       const Bounds& bounds) {
   ErrorSummary summary;
   const auto O = state.O.elements();
   const auto exact = truth.O.elements();
-  const auto bound = bounds.O.elements(), expected = bounds.expected.elements(), weighted = bounds.weighted.elements();
+  const auto bound = bounds.O.elements(), expected = bounds.expected.elements(),
+             weighted = bounds.weighted.elements();
   std::vector<double> fractions;
   fractions.reserve(O.size());
   double squares = 0.0, sum = 0.0, bound_squares = 0.0, expected_squares = 0.0;

@@ -1,9 +1,12 @@
 /// The error of fp32 outputs against the truth.
 ///
 /// error_of          got - truth with its sign, in double; the truth's own radius is not in it.
-///                   NaN where either is NaN (decide NaN and Inf before any metric: see verdict.hpp)
-/// summarize         max, RMS and mean of the errors of O in three units, and their distribution in ulp
-/// Units             u * sum_j p_j |v_j| with u = 2^-24 (relative), ulp of the truth (ulp.hpp), fraction of the bound
+///                   NaN where either is NaN (decide NaN and Inf before any metric: see
+///                   verdict.hpp)
+/// summarize         max, RMS and mean of the errors of O in three units, and their distribution in
+///                   ulp
+/// Units             u * sum_j p_j |v_j| with u = 2^-24 (relative), ulp of the truth (ulp.hpp),
+///                   fraction of the bound
 #pragma once
 
 #include "numerics/bounds.hpp"
@@ -16,7 +19,8 @@ namespace fa1::numerics {
 
 double error_of(float got, const reference::Enclosed& truth);
 
-/// Counts of |error| in ulp: [0], (0, 1/2], (1/2, 1], (1, 2], (2, 4], ... ; the last bin takes the rest and NaN.
+/// Counts of |error| in ulp: [0], (0, 1/2], (1/2, 1], (1, 2], (2, 4], ... ; the last bin takes the
+/// rest and NaN.
 inline constexpr std::size_t kUlpBins = 24;
 
 struct ErrorSummary {
@@ -28,11 +32,13 @@ struct ErrorSummary {
   double max_fraction = 0.0;    ///< max |error| / bound
   double median_fraction = 0.0; ///< median |error| / bound
   double max_expected = 0.0;    ///< max |error| / statistical expectation
-  double bound_relative = 0.0;    ///< bound / (u sum p|v|), RMS over the elements
-  double expected_relative = 0.0; ///< statistical expectation in the same unit, RMS over the elements
+  double bound_relative = 0.0;  ///< bound / (u sum p|v|), RMS over the elements
+  /// statistical expectation in the same unit, RMS over the elements
+  double expected_relative = 0.0;
   std::array<std::int64_t, kUlpBins> ulp_histogram{};
 };
 
-ErrorSummary summarize(const reference::State& state, const reference::Truth& truth, const Bounds& bounds);
+ErrorSummary summarize(const reference::State& state, const reference::Truth& truth,
+                       const Bounds& bounds);
 
 } // namespace fa1::numerics

@@ -20,7 +20,9 @@ double up_to_two_digits(double x) {
 
 } // namespace
 
-std::filesystem::path ratchet_file() { return std::filesystem::path(FA1_SOURCE_DIR) / "numerics" / "ratchet.csv"; }
+std::filesystem::path ratchet_file() {
+  return std::filesystem::path(FA1_SOURCE_DIR) / "numerics" / "ratchet.csv";
+}
 
 RatchetRow ratchet(std::string_view key, const std::filesystem::path& file) {
   std::ifstream in(file);
@@ -33,9 +35,11 @@ RatchetRow ratchet(std::string_view key, const std::filesystem::path& file) {
     std::istringstream cells(line);
     RatchetRow row;
     std::string worst, median, cases;
-    if (!std::getline(cells, row.key, ',') || !std::getline(cells, worst, ',') || !std::getline(cells, median, ',') ||
-        !std::getline(cells, cases, ',') || !std::getline(cells, row.how))
-      throw std::runtime_error(fmt::format("ratchet: {}:{}: want key,worst,median,cases,how", file.string(), number));
+    if (!std::getline(cells, row.key, ',') || !std::getline(cells, worst, ',') ||
+        !std::getline(cells, median, ',') || !std::getline(cells, cases, ',') ||
+        !std::getline(cells, row.how))
+      throw std::runtime_error(
+          fmt::format("ratchet: {}:{}: want key,worst,median,cases,how", file.string(), number));
     if (row.key != key)
       continue;
     try {
@@ -43,7 +47,8 @@ RatchetRow ratchet(std::string_view key, const std::filesystem::path& file) {
       row.median = std::stod(median);
       row.cases = std::stoll(cases);
     } catch (const std::exception&) {
-      throw std::runtime_error(fmt::format("ratchet: {}:{}: worst, median and cases must be numbers", file.string(), number));
+      throw std::runtime_error(fmt::format(
+          "ratchet: {}:{}: worst, median and cases must be numbers", file.string(), number));
     }
     return row;
   }
@@ -51,8 +56,8 @@ RatchetRow ratchet(std::string_view key, const std::filesystem::path& file) {
 }
 
 std::string to_csv(const RatchetRow& row) {
-  return fmt::format("{},{:.2g},{:.2g},{},{}", row.key, up_to_two_digits(row.worst), up_to_two_digits(row.median),
-                     row.cases, row.how);
+  return fmt::format("{},{:.2g},{:.2g},{},{}", row.key, up_to_two_digits(row.worst),
+                     up_to_two_digits(row.median), row.cases, row.how);
 }
 
 } // namespace fa1::numerics

@@ -1,11 +1,13 @@
 /// Measured worst cases, kept as data: numerics/ratchet.csv.
 ///
-/// A test that measures how bad something gets compares with its row here; it fails when the measurement is worse, and
-/// prints the line that would loosen the row. No test holds a tolerance of its own.
+/// A test that measures how bad something gets compares with its row here; it fails when the
+/// measurement is worse, and prints the line that would loosen the row. No test holds a tolerance
+/// of its own.
 ///
 /// Columns   key, worst, median, cases, how (what was measured and the seed, enough to repeat it)
 /// Units     worst and median are fractions of the bound unless `how` says otherwise
-/// Errors    std::runtime_error naming the file and line of what cannot be read, or the key that is missing
+/// Errors    std::runtime_error naming the file and line of what cannot be read, or the key that is
+///           missing
 #pragma once
 
 #include <cstdint>

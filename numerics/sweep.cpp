@@ -18,7 +18,9 @@ namespace {
 
 class Stopwatch {
 public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
 
 private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -35,15 +37,27 @@ struct Key {
   Values values;
 };
 
-constexpr auto kKeys = std::to_array<Key>({{"bh", Values::whole},   {"n_q", Values::whole},   {"n_kv", Values::whole},
-                                           {"d", Values::whole},    {"dv", Values::whole},    {"scale", Values::real},
-                                           {"seed", Values::whole}, {"dist", Values::word},   {"sigma", Values::real},
-                                           {"order", Values::word}, {"gap", Values::real},    {"v", Values::word},
-                                           {"Q", Values::list},     {"K", Values::list},      {"V", Values::list},
-                                           {"scores", Values::list}, {"put", Values::list}});
+constexpr auto kKeys = std::to_array<Key>({{"bh", Values::whole},
+                                           {"n_q", Values::whole},
+                                           {"n_kv", Values::whole},
+                                           {"d", Values::whole},
+                                           {"dv", Values::whole},
+                                           {"scale", Values::real},
+                                           {"seed", Values::whole},
+                                           {"dist", Values::word},
+                                           {"sigma", Values::real},
+                                           {"order", Values::word},
+                                           {"gap", Values::real},
+                                           {"v", Values::word},
+                                           {"Q", Values::list},
+                                           {"K", Values::list},
+                                           {"V", Values::list},
+                                           {"scores", Values::list},
+                                           {"put", Values::list}});
 
 [[noreturn]] void fail(std::string_view axis, std::string_view want) {
-  const std::string shown = axis.size() <= 60 ? std::string(axis) : std::string(axis.substr(0, 57)) + "...";
+  const std::string shown =
+      axis.size() <= 60 ? std::string(axis) : std::string(axis.substr(0, 57)) + "...";
   throw SweepError(fmt::format("--vary {}: {}", shown, want));
 }
 
@@ -74,8 +88,8 @@ double spaced(double a, double b, std::size_t k, std::size_t n) {
   return a * std::pow(b / a, static_cast<double>(k) / static_cast<double>(n - 1));
 }
 
-std::vector<std::string> whole_range(std::string_view axis, std::string_view from, std::string_view to,
-                                     std::size_t count) {
+std::vector<std::string> whole_range(std::string_view axis, std::string_view from,
+                                     std::string_view to, std::size_t count) {
   std::uint64_t a = 0, b = 0;
   if (!read(from, a) || !read(to, b))
     fail(axis, "want whole numbers on both sides of '..'");
@@ -95,10 +109,12 @@ std::vector<std::string> whole_range(std::string_view axis, std::string_view fro
     fail(axis, "a logarithmic scale has no 0; want both ends positive, or the values in a list");
   std::uint64_t last = 0;
   for (std::size_t k = 0; k < count; ++k) {
-    const std::uint64_t x = k == 0           ? a
-                            : k + 1 == count ? b
-                                             : std::min(b, static_cast<std::uint64_t>(std::round(spaced(
-                                                               static_cast<double>(a), static_cast<double>(b), k, count))));
+    const std::uint64_t x =
+        k == 0 ? a
+        : k + 1 == count
+            ? b
+            : std::min(b, static_cast<std::uint64_t>(std::round(
+                              spaced(static_cast<double>(a), static_cast<double>(b), k, count))));
     if (x != last) // whole numbers that fall together count once
       values.push_back(std::to_string(x));
     last = x;
@@ -106,8 +122,8 @@ std::vector<std::string> whole_range(std::string_view axis, std::string_view fro
   return values;
 }
 
-std::vector<std::string> real_range(std::string_view axis, std::string_view from, std::string_view to,
-                                    std::size_t count) {
+std::vector<std::string> real_range(std::string_view axis, std::string_view from,
+                                    std::string_view to, std::size_t count) {
   double a = 0.0, b = 0.0;
   if (!read(from, a) || !read(to, b))
     fail(axis, "want numbers on both sides of '..'");
@@ -130,7 +146,8 @@ std::vector<std::string> real_range(std::string_view axis, std::string_view from
   return values;
 }
 
-std::vector<std::string> range(std::string_view axis, const Key& key, std::string_view list, std::size_t dots) {
+std::vector<std::string> range(std::string_view axis, const Key& key, std::string_view list,
+                               std::size_t dots) {
   if (key.values == Values::word)
     fail(axis, "this key takes names; want a list a,b,c");
   const std::string_view from = list.substr(0, dots);
@@ -141,7 +158,8 @@ std::vector<std::string> range(std::string_view axis, const Key& key, std::strin
       fail(axis, fmt::format("want 2 to {} values after ':'", kMaxPoints));
     to = to.substr(0, colon);
   }
-  return key.values == Values::whole ? whole_range(axis, from, to, count) : real_range(axis, from, to, count);
+  return key.values == Values::whole ? whole_range(axis, from, to, count)
+                                     : real_range(axis, from, to, count);
 }
 
 /// `base` without the tokens that set one of the axes' keys.
@@ -167,8 +185,8 @@ std::string without(std::string_view base, std::span<const Axis> axes) {
 // ---------------------------------------------------------------------------------------------------
 
 double work_of(const reference::Shape& shape) {
-  return static_cast<double>(shape.batch_heads) * static_cast<double>(shape.n_q) * static_cast<double>(shape.n_kv) *
-         static_cast<double>(shape.d + shape.dv);
+  return static_cast<double>(shape.batch_heads) * static_cast<double>(shape.n_q) *
+         static_cast<double>(shape.n_kv) * static_cast<double>(shape.d + shape.dv);
 }
 
 Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads) {
@@ -194,11 +212,13 @@ Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, u
   record.error = summarize(state, truth, bounds);
   if (!bounds.obstacle.empty()) { // there is no bound, nor the unit that the errors are told in
     ErrorSummary& e = record.error;
-    for (double* none : {&e.max_relative, &e.rms_relative, &e.mean_relative, &e.max_fraction, &e.median_fraction,
-                         &e.max_expected, &e.bound_relative, &e.expected_relative})
+    for (double* none :
+         {&e.max_relative, &e.rms_relative, &e.mean_relative, &e.max_fraction, &e.median_fraction,
+          &e.max_expected, &e.bound_relative, &e.expected_relative})
       *none = std::numeric_limits<double>::quiet_NaN();
   }
-  record.not_finite = std::ranges::count_if(state.O.elements(), [](float x) { return !std::isfinite(x); });
+  record.not_finite =
+      std::ranges::count_if(state.O.elements(), [](float x) { return !std::isfinite(x); });
   for (const double eta : bounds.eta)
     record.eta = std::max(record.eta, eta);
   for (const double spread : bounds.spread)
@@ -243,7 +263,8 @@ std::vector<Point> expand(std::string_view base, std::span<const Axis> axes) {
       if (axes[a].key == axes[b].key)
         fail(axes[a].key, "is varied twice; want each key once");
     if (axes[a].values.size() > kMaxPoints / count)
-      throw SweepError(fmt::format("--vary: the grid has more than {} points; want fewer", kMaxPoints));
+      throw SweepError(
+          fmt::format("--vary: the grid has more than {} points; want fewer", kMaxPoints));
     count *= axes[a].values.size();
   }
   const std::string fixed = without(base, axes);

@@ -1,16 +1,20 @@
 /// Measuring: one recipe on one kernel, many recipes along some keys, and the slope that comes out.
 ///
-/// measure           make the problem, run, certify, bound, summarise, judge: one Record. The only path from a recipe
+/// measure           make the problem, run, certify, bound, summarise, judge: one Record. The only
+/// path from a recipe
 ///                   to a number, for tests and for tables.
 /// Axis              one key of a recipe with the values it takes, written `KEY=LIST`:
-///                     a,b,c     these values (for Q, K, V, scores and put, whose values hold commas: a|b|c)
-///                     a..b      whole numbers: a, 2a, 4a, ... and b (from 0: 0, 1, 2, 4, ...);
+///                     a,b,c     these values (for Q, K, V, scores and put, whose values hold
+///                     commas: a|b|c) a..b      whole numbers: a, 2a, 4a, ... and b (from 0: 0, 1,
+///                     2, 4, ...);
 ///                               real numbers: a, 10a, 100a, ... and b
 ///                     a..b:n    n values evenly spaced on a logarithmic scale, both ends included
 /// expand            the grid over several axes, the last one fastest
-/// log_log_slope     least squares of log y over log x with the 95 % confidence interval of the slope
+/// log_log_slope     least squares of log y over log x with the 95 % confidence interval of the
+/// slope
 ///                   (Student's t, points - 2 degrees of freedom)
-/// Errors            SweepError: one line that names the key, what was found and what would be right;
+/// Errors            SweepError: one line that names the key, what was found and what would be
+/// right;
 ///                   reference::RecipeError where a point is no recipe, before anything is run
 #pragma once
 
@@ -30,7 +34,8 @@ class SweepError : public std::runtime_error {
 };
 
 /// `threads` is for the truth; results do not depend on it.
-Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads = 1);
+Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel,
+               unsigned threads = 1);
 
 /// Multiply-adds of one run, the measure of work that times are foretold by.
 double work_of(const reference::Shape& shape);
@@ -49,7 +54,8 @@ struct Point {
   reference::Recipe recipe;
 };
 
-/// The recipe `base` with each combination of the axes' values put in. Every point's sizes are checked.
+/// The recipe `base` with each combination of the axes' values put in. Every point's sizes are
+/// checked.
 std::vector<Point> expand(std::string_view base, std::span<const Axis> axes);
 
 struct Slope {
@@ -58,8 +64,8 @@ struct Slope {
   int points = 0;
 };
 
-/// Points that are not positive and finite in both coordinates are left out; with fewer than three points left, or
-/// all at one x, the slope is NaN.
+/// Points that are not positive and finite in both coordinates are left out; with fewer than three
+/// points left, or all at one x, the slope is NaN.
 Slope log_log_slope(std::span<const double> x, std::span<const double> y);
 
 } // namespace fa1::numerics

@@ -1,11 +1,12 @@
 /// Units in the last place of fp32.
 ///
-/// ulp_of(x)             the spacing of floats at |x|: 2^(e-23) for |x| in [2^e, 2^(e+1)), never below 2^-149;
-///                       x may be any finite double, Inf and NaN give NaN
-/// float_distance(a, b)  how many floats lie between a and b, counted on the encodings: neighbours are 1 apart,
-///                       -0 and +0 are 0 apart, FLT_MAX and Inf are 1 apart; a NaN is kNanDistance from everything
-///                       that is no NaN and 0 from another NaN
-/// same_bits(a, b)       equal encodings, any NaN equal to any NaN (payload and sign of NaN are ignored)
+/// ulp_of(x)             the spacing of floats at |x|: 2^(e-23) for |x| in [2^e, 2^(e+1)), never
+///                       below 2^-149; x may be any finite double, Inf and NaN give NaN
+/// float_distance(a, b)  how many floats lie between a and b, counted on the encodings: neighbours
+///                       are 1 apart, -0 and +0 are 0 apart, FLT_MAX and Inf are 1 apart; a NaN is
+///                       kNanDistance from everything that is no NaN and 0 from another NaN
+/// same_bits(a, b)       equal encodings, any NaN equal to any NaN (payload and sign of NaN are
+///                       ignored)
 #pragma once
 
 #include <bit>

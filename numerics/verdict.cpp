@@ -19,9 +19,11 @@ Finding judge_element(const Element& e, double eta, const std::string& obstacle)
   if (std::isnan(truth))
     return std::isnan(e.got) ? Finding{} : Finding{Judgement::proved_wrong, "the truth is NaN"};
   if (std::isinf(truth))
-    return double{e.got} == truth ? Finding{} : Finding{Judgement::proved_wrong, "the truth is infinite"};
+    return double{e.got} == truth ? Finding{}
+                                  : Finding{Judgement::proved_wrong, "the truth is infinite"};
   if (!obstacle.empty()) {
-    // The contract does not reach so far; an output equal to the rounded truth is right all the same.
+    // The contract does not reach so far; an output equal to the rounded truth is right all the
+    // same.
     return e.got == static_cast<float>(truth) ? Finding{} : Finding{Judgement::undecided, obstacle};
   }
   if (!std::isfinite(e.got))
@@ -30,11 +32,14 @@ Finding judge_element(const Element& e, double eta, const std::string& obstacle)
   if (!(error - e.truth.radius <= e.bound))
     return {Judgement::proved_wrong, "its error is beyond its bound"};
   if (!(eta < kNoDigit))
-    return {Judgement::undecided, fmt::format("scores carry no digit (their error bound is {:.3g})", eta)};
+    return {Judgement::undecided,
+            fmt::format("scores carry no digit (their error bound is {:.3g})", eta)};
   if (!(error + e.truth.radius <= e.bound))
-    return {Judgement::undecided, fmt::format("the truth's radius {:.3g} is too wide", e.truth.radius)};
+    return {Judgement::undecided,
+            fmt::format("the truth's radius {:.3g} is too wide", e.truth.radius)};
   if (e.expected > 0.0 && error > kLambda * e.expected)
-    return {Judgement::suspicious, fmt::format("its error is {:.1f} times the expected one", error / e.expected)};
+    return {Judgement::suspicious,
+            fmt::format("its error is {:.1f} times the expected one", error / e.expected)};
   return {};
 }
 
@@ -44,7 +49,8 @@ public:
   void hear(Element element, double eta, const std::string& obstacle) {
     const Finding finding = judge_element(element, eta, obstacle);
     const bool graver = finding.judgement > verdict_.judgement;
-    const bool closer = finding.judgement == verdict_.judgement && !(element.fraction() <= verdict_.worst.fraction());
+    const bool closer = finding.judgement == verdict_.judgement &&
+                        !(element.fraction() <= verdict_.worst.fraction());
     if (!heard_ || graver || closer)
       verdict_ = {finding.judgement, std::move(element), finding.why};
     heard_ = true;
@@ -61,24 +67,29 @@ private:
 };
 
 /// l is the sum at the computed maximum: exact l times exp(M - m), and its bound is relative.
-Element element_of_l(const reference::State& state, const reference::Truth& truth, const Bounds& bounds, std::size_t at) {
+Element element_of_l(const reference::State& state, const reference::Truth& truth,
+                     const Bounds& bounds, std::size_t at) {
   Element e;
   e.output = "l";
   e.got = state.l[at];
-  const bool same_m = double{state.m[at]} == truth.m[at].hi; // also -Inf before any key, where a difference is NaN
-  const double factor = std::exp((same_m ? 0.0 : truth.m[at].hi - double{state.m[at]}) + truth.m[at].lo);
-  e.truth = {truth.l[at].hi * factor, 0.0, (truth.l[at].radius + truth.l[at].hi * (truth.m[at].radius + 0x1p-50)) * factor};
+  // also -Inf before any key, where a difference is NaN
+  const bool same_m = double{state.m[at]} == truth.m[at].hi;
+  const double factor =
+      std::exp((same_m ? 0.0 : truth.m[at].hi - double{state.m[at]}) + truth.m[at].lo);
+  e.truth = {truth.l[at].hi * factor, 0.0,
+             (truth.l[at].radius + truth.l[at].hi * (truth.m[at].radius + 0x1p-50)) * factor};
   e.error = double{e.got} - e.truth.hi;
   e.bound = bounds.l[at] * std::fabs(e.truth.hi);
   e.ulps = std::fabs(e.error) / ulp_of(e.truth.hi);
   return e;
 }
 
-Element element_of_LSE(const reference::State& state, const reference::Truth& truth, const Bounds& bounds,
-                       std::size_t at) {
+Element element_of_LSE(const reference::State& state, const reference::Truth& truth,
+                       const Bounds& bounds, std::size_t at) {
   Element e;
   e.output = "LSE";
-  const double got = double{state.m[at]} + std::log(double{state.l[at]}); // -Inf + -Inf before any key
+  // -Inf + -Inf before any key
+  const double got = double{state.m[at]} + std::log(double{state.l[at]});
   e.got = static_cast<float>(got);
   e.truth = truth.LSE[at];
   e.error = (got - truth.LSE[at].hi) - truth.LSE[at].lo;
@@ -104,8 +115,8 @@ std::string_view name_of(Judgement judgement) {
   return "proved wrong";
 }
 
-Verdict judge(const reference::Problem& problem, const reference::State& state, const reference::Truth& truth,
-              const Bounds& bounds, bool judge_l_and_LSE) {
+Verdict judge(const reference::Problem& problem, const reference::State& state,
+              const reference::Truth& truth, const Bounds& bounds, bool judge_l_and_LSE) {
   const reference::Shape& shape = problem.shape;
   Court court;
   for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
@@ -119,10 +130,16 @@ Verdict judge(const reference::Problem& problem, const reference::State& state, 
         e.ulps = std::fabs(e.error) / ulp_of(e.truth.hi);
         court.hear(std::move(e), bounds.eta[at], bounds.obstacle);
       }
-      // Without a digit in the scores nothing is known of l either, and O has said so already.
-      if (!judge_l_and_LSE || (bounds.obstacle.empty() && !(bounds.eta[at] < kNoDigit)))
+      // l is a sum at the computed maximum. Where the scores carry no digit nothing is known of
+      // that maximum, and O has said so already; outside the conditions l can be held against the
+      // truth only at the same maximum.
+      const bool l_is_known = bounds.obstacle.empty() ? bounds.eta[at] < kNoDigit
+                                                      : std::isnan(truth.l[at].hi) ||
+                                                            double{state.m[at]} == truth.m[at].hi;
+      if (!judge_l_and_LSE || !l_is_known)
         continue;
-      for (Element e : {element_of_l(state, truth, bounds, at), element_of_LSE(state, truth, bounds, at)}) {
+      for (Element e :
+           {element_of_l(state, truth, bounds, at), element_of_LSE(state, truth, bounds, at)}) {
         e.batch_head = bh;
         e.row = row;
         court.hear(std::move(e), bounds.eta[at], bounds.obstacle);
@@ -134,8 +151,15 @@ Verdict judge(const reference::Problem& problem, const reference::State& state, 
 std::string to_string(const Element& e) {
   std::string place = e.output == "O" ? fmt::format("O[{},{},{}]", e.batch_head, e.row, e.column)
                                       : fmt::format("{}[{},{}]", e.output, e.batch_head, e.row);
-  return fmt::format("{} = {:a} ({:.9g}), truth {:.12g}, error {:.3g} ulp = {:.3g} of its bound", place, e.got, e.got,
-                     e.truth.hi + e.truth.lo, e.ulps, e.fraction());
+  std::string text =
+      std::isnan(e.got) ? place + " = nan" : fmt::format("{} = {:a} ({:.9g})", place, e.got, e.got);
+  text += std::isnan(e.truth.hi) ? ", truth nan"
+                                 : fmt::format(", truth {:.12g}", e.truth.hi + e.truth.lo);
+  if (std::isfinite(e.error))
+    text += fmt::format(", error {:.3g} ulp", e.ulps);
+  if (std::isfinite(e.fraction()))
+    text += fmt::format(" = {:.3g} of its bound", e.fraction());
+  return text;
 }
 
 std::string to_string(const Verdict& verdict) {

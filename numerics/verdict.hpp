@@ -1,15 +1,16 @@
 /// Is this output right? Four answers, and the element that decides.
 ///
 ///   proved_right   every element's error plus the truth's radius is inside the bound
-///   proved_wrong   an element's error less the radius is outside the bound, or NaN, Inf stand where the truth has a
-///                  number, or a number where the truth is NaN
+///   proved_wrong   an element's error less the radius is outside the bound, or NaN, Inf stand
+///                  where the truth has a number, or a number where the truth is NaN
 ///   suspicious     inside the bound, but more than kLambda times the statistical expectation
-///   undecided      the bound's conditions do not hold, the scores carry no digit (eta >= kNoDigit), or the radius is
-///                  too wide to tell
+///   undecided      the bound's conditions do not hold, the scores carry no digit (eta >=
+///                  kNoDigit), or the radius is too wide to tell
 ///
-/// Comparisons read `!(error <= allowed)`, so a NaN never passes. NaN and Inf are decided before any metric; sign and
-/// payload of NaN and the sign of zero do not matter here.
-/// Judged: O, and where the kernel gives them l (against the exact sum at the computed maximum) and LSE = m + ln l.
+/// Comparisons read `!(error <= allowed)`, so a NaN never passes. NaN and Inf are decided before
+/// any metric; sign and payload of NaN and the sign of zero do not matter here.
+/// Judged: O, and where the kernel gives them l (against the exact sum at the computed maximum) and
+/// LSE = m + ln l.
 #pragma once
 
 #include "numerics/bounds.hpp"
@@ -42,12 +43,12 @@ struct Element {
 
 struct Verdict {
   Judgement judgement = Judgement::proved_right;
-  Element worst; ///< the element that decided, else the one closest to its bound
+  Element worst;   ///< the element that decided, else the one closest to its bound
   std::string why; ///< one sentence
 };
 
-Verdict judge(const reference::Problem& problem, const reference::State& state, const reference::Truth& truth,
-              const Bounds& bounds, bool judge_l_and_LSE = true);
+Verdict judge(const reference::Problem& problem, const reference::State& state,
+              const reference::Truth& truth, const Bounds& bounds, bool judge_l_and_LSE = true);
 
 /// One line: `O[0,3,5] = 0x1.8p-2 (0.375), truth 0.37500001, error 0.3 ulp, 4 % of its bound`.
 std::string to_string(const Element& element);

@@ -23,13 +23,15 @@ void Findings::within(double difference, double allowed, const std::function<std
   if (!std::isnan(outcome_.fraction) && !(fraction <= outcome_.fraction))
     outcome_.fraction = fraction;
   if (!(size <= allowed))
-    violate(fmt::format("{} differs by {:.6g} where {:.6g} is allowed ({:.3g} times)", what(), size, allowed, fraction));
+    violate(fmt::format("{} differs by {:.6g} where {:.6g} is allowed ({:.3g} times)", what(), size,
+                        allowed, fraction));
 }
 
 void Findings::same_bits(float got, float want, const std::function<std::string()>& what) {
   asked_ = true;
   if (!numerics::same_bits(got, want))
-    violate(fmt::format("{} is {:a} ({:.9g}) where {:a} ({:.9g}) is right", what(), got, got, want, want));
+    violate(fmt::format("{} is {:a} ({:.9g}) where {:a} ({:.9g}) is right", what(), got, got, want,
+                        want));
 }
 
 void Findings::same_value(float got, float want, const std::function<std::string()>& what) {
@@ -56,7 +58,8 @@ std::string at(const char* array, std::int64_t batch_head, std::int64_t row, std
                     : fmt::format("{}[{},{},{}]", array, batch_head, row, column);
 }
 
-void same_O(Findings& findings, const Tensor<float>& got, const Tensor<float>& want, const char* which, Zeros zeros) {
+void same_O(Findings& findings, const Tensor<float>& got, const Tensor<float>& want,
+            const char* which, Zeros zeros) {
   findings.require(got.batch_heads() == want.batch_heads() && got.rows() == want.rows() &&
                        got.columns() == want.columns(),
                    [&] { return std::string(which) + ": shapes differ"; });
@@ -84,7 +87,8 @@ void same_m(Findings& findings, const State& got, const State& want, const numer
   }
 }
 
-void same_state(Findings& findings, const State& got, const State& want, const char* which, Zeros zeros) {
+void same_state(Findings& findings, const State& got, const State& want, const char* which,
+                Zeros zeros) {
   same_O(findings, got.O, want.O, which, zeros);
   for (std::size_t i = 0; i < want.l.size(); ++i)
     findings.same_bits(got.l[i], want.l[i], [&] { return fmt::format("l[{}] {}", i, which); });
@@ -98,12 +102,15 @@ void O_within(Findings& findings, const State& a, const numerics::Bounds& bound_
   for (std::int64_t bh = 0; bh < O.batch_heads(); ++bh)
     for (std::int64_t row = 0; row < O.rows(); ++row) {
       const auto i = static_cast<std::size_t>(bh * O.rows() + row);
-      const bool digits = bound_a.eta[i] < numerics::kNoDigit && bound_b.eta[i] < numerics::kNoDigit;
+      const bool digits =
+          bound_a.eta[i] < numerics::kNoDigit && bound_b.eta[i] < numerics::kNoDigit;
       for (std::int64_t column = 0; column < O.columns(); ++column) {
-        const double difference = std::fabs(double{O(bh, row, column)} - double{b.O(bh, row, column)});
+        const double difference =
+            std::fabs(double{O(bh, row, column)} - double{b.O(bh, row, column)});
         const double allowed = bound_a.O(bh, row, column) + bound_b.O(bh, row, column);
         if (digits || !(difference <= allowed))
-          findings.within(difference, allowed, [&] { return at("O", bh, row, column) + " " + which; });
+          findings.within(difference, allowed,
+                          [&] { return at("O", bh, row, column) + " " + which; });
       }
     }
 }
@@ -113,10 +120,12 @@ void l_within(Findings& findings, const State& a, const numerics::Bounds& bound_
   for (std::size_t i = 0; i < a.l.size(); ++i) {
     if (!(bound_a.eta[i] < numerics::kNoDigit && bound_b.eta[i] < numerics::kNoDigit))
       continue;
-    // Both stand for one exact sum e at the same maximum (times `factor` for a), and e <= |b| / (1 - its relative error).
+    // Both stand for one exact sum e at the same maximum (times `factor` for a), and e <= |b| / (1
+    // - its relative error).
     const double want = factor * double{b.l[i]};
     const double relative = bound_a.l[i] + bound_b.l[i];
-    findings.within(double{a.l[i]} - want, relative < 1.0 ? relative / (1.0 - relative) * std::fabs(want) : HUGE_VAL,
+    findings.within(double{a.l[i]} - want,
+                    relative < 1.0 ? relative / (1.0 - relative) * std::fabs(want) : HUGE_VAL,
                     [&] { return fmt::format("l[{}] {}", i, which); });
   }
 }

@@ -1,6 +1,7 @@
 /// How two results are held against each other, and how the worst of many comparisons is kept.
 ///
-/// Comparisons read `!(difference <= allowed)`, so a NaN never passes; where the law demands a NaN it is asked for by name.
+/// Comparisons read `!(difference <= allowed)`, so a NaN never passes; where the law demands a NaN
+/// it is asked for by name.
 #pragma once
 
 #include "numerics/bounds.hpp"
@@ -12,7 +13,8 @@
 
 namespace fa1::properties {
 
-/// Collects comparisons of one case into one Outcome. The first violation is told; the worst fraction is kept.
+/// Collects comparisons of one case into one Outcome. The first violation is told; the worst
+/// fraction is kept.
 class Findings {
 public:
   /// |difference| <= allowed, `what` names the element for a message.
@@ -38,14 +40,16 @@ enum class Zeros { signed_zeros, either_sign };
 /// O, l and m agree bit for bit.
 void same_state(Findings& findings, const State& got, const State& want, const char* which,
                 Zeros zeros = Zeros::signed_zeros);
-void same_O(Findings& findings, const Tensor<float>& got, const Tensor<float>& want, const char* which,
-            Zeros zeros = Zeros::signed_zeros);
-/// m agrees bit for bit; within the error of the scores where the kernel's dot products are not uniform.
+void same_O(Findings& findings, const Tensor<float>& got, const Tensor<float>& want,
+            const char* which, Zeros zeros = Zeros::signed_zeros);
+/// m agrees bit for bit; within the error of the scores where the kernel's dot products are not
+/// uniform.
 void same_m(Findings& findings, const State& got, const State& want, const numerics::Bounds& bounds,
             const kernels::Kernel& kernel, const char* which);
 
-/// Two computed results of the same exact value, each within its own bound: |a - b| <= bound_a + bound_b.
-/// Rows whose scores carry no digit are left out, unless they exceed even their wide bound.
+/// Two computed results of the same exact value, each within its own bound: |a - b| <= bound_a +
+/// bound_b. Rows whose scores carry no digit are left out, unless they exceed even their wide
+/// bound.
 void O_within(Findings& findings, const State& a, const numerics::Bounds& bound_a, const State& b,
               const numerics::Bounds& bound_b, const char* which);
 void l_within(Findings& findings, const State& a, const numerics::Bounds& bound_a, const State& b,

@@ -13,25 +13,33 @@ using reference::Family;
 using reference::Order;
 using reference::Recipe;
 
-constexpr std::array kFamilies{Family::normal, Family::uniform, Family::outliers, Family::pow2,
+constexpr std::array kFamilies{Family::normal, Family::uniform,   Family::outliers, Family::pow2,
                                Family::ints,   Family::subnormal, Family::zero};
-constexpr std::array kOrders{Order::free, Order::ascending, Order::descending, Order::tied, Order::dominant};
-constexpr std::array kValues{Family::normal, Family::uniform,  Family::outliers,    Family::pow2,
-                             Family::ints,   Family::positive, Family::alternating, Family::subnormal,
-                             Family::zero,   Family::index,    Family::index1,      Family::constant};
+constexpr std::array kOrders{Order::free, Order::ascending, Order::descending, Order::tied,
+                             Order::dominant};
+constexpr std::array kValues{Family::normal,      Family::uniform,   Family::outliers,
+                             Family::pow2,        Family::ints,      Family::positive,
+                             Family::alternating, Family::subnormal, Family::zero,
+                             Family::index,       Family::index1,    Family::constant};
 
-/// One uniform draw; the size RapidCheck passes along is not used: shapes have their own distribution.
-std::uint64_t draw(std::uint64_t below) { return *rc::gen::noShrink(rc::gen::resize(100, rc::gen::inRange<std::uint64_t>(0, below))); }
+/// One uniform draw; the size RapidCheck passes along is not used: shapes have their own
+/// distribution.
+std::uint64_t draw(std::uint64_t below) {
+  return *rc::gen::noShrink(rc::gen::resize(100, rc::gen::inRange<std::uint64_t>(0, below)));
+}
 
 std::int64_t length(std::int64_t tile, std::int64_t most) {
-  const std::array<std::int64_t, 8> corners{1, 2, tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1, 3 * tile - 1};
-  const std::int64_t n = draw(2) == 0 ? corners[draw(corners.size())]
-                                      : 1 + static_cast<std::int64_t>(draw(static_cast<std::uint64_t>(most)));
+  const std::array<std::int64_t, 8> corners{1,        2,        tile - 1,     tile,
+                                            tile + 1, 2 * tile, 2 * tile + 1, 3 * tile - 1};
+  const std::int64_t n =
+      draw(2) == 0 ? corners[draw(corners.size())]
+                   : 1 + static_cast<std::int64_t>(draw(static_cast<std::uint64_t>(most)));
   return std::clamp<std::int64_t>(n, 1, most);
 }
 
 std::int64_t dimension(std::int64_t largest) {
-  return draw(3) == 0 ? largest : 1 + static_cast<std::int64_t>(draw(static_cast<std::uint64_t>(largest)));
+  return draw(3) == 0 ? largest
+                      : 1 + static_cast<std::int64_t>(draw(static_cast<std::uint64_t>(largest)));
 }
 
 float ordinary_sigma() {
@@ -54,8 +62,10 @@ Recipe random_recipe(const Limits& limits) {
   r.order = draw(2) == 0 ? Order::free : kOrders[draw(kOrders.size())];
   r.v = draw(3) == 0 ? Family::normal : kValues[draw(kValues.size())];
   if (r.v == Family::constant)
-    r.v_constant = std::ldexp(1.0f + static_cast<float>(draw(1000)) / 1000.0f, static_cast<int>(draw(9)) - 4);
-  r.sigma = draw(8) == 0 ? std::pow(10.0f, static_cast<float>(static_cast<int>(draw(61)) - 30)) : ordinary_sigma();
+    r.v_constant =
+        std::ldexp(1.0f + static_cast<float>(draw(1000)) / 1000.0f, static_cast<int>(draw(9)) - 4);
+  r.sigma = draw(8) == 0 ? std::pow(10.0f, static_cast<float>(static_cast<int>(draw(61)) - 30))
+                         : ordinary_sigma();
   if (draw(4) == 0)
     r.scale = std::ldexp(1.0f, static_cast<int>(draw(7)) - 4);
   return r;
@@ -103,8 +113,9 @@ std::vector<Recipe> simpler(const Recipe& r) {
 }
 
 rc::Gen<Recipe> any_recipe(const Limits& limits) {
-  return rc::gen::shrink(rc::gen::noShrink(rc::gen::exec([limits] { return random_recipe(limits); })),
-                         [](const Recipe& recipe) { return rc::seq::fromContainer(simpler(recipe)); });
+  return rc::gen::shrink(
+      rc::gen::noShrink(rc::gen::exec([limits] { return random_recipe(limits); })),
+      [](const Recipe& recipe) { return rc::seq::fromContainer(simpler(recipe)); });
 }
 
 rc::Gen<float> any_float() {
@@ -138,7 +149,9 @@ rc::Gen<float> any_float() {
   const auto shrinks = [](float x) {
     std::vector<float> plainer;
     const auto offer_float = [&](float y) {
-      const auto size = [](float z) { return std::isnan(z) ? 4 : std::isinf(z) ? 3 : z != std::trunc(z) ? 2 : z != 0.0f; };
+      const auto size = [](float z) {
+        return std::isnan(z) ? 4 : std::isinf(z) ? 3 : z != std::trunc(z) ? 2 : z != 0.0f;
+      };
       const bool smaller = size(y) < size(x) || (size(y) == size(x) && std::fabs(y) < std::fabs(x));
       if (smaller)
         plainer.push_back(y);

@@ -1,10 +1,11 @@
 /// What RapidCheck draws from: recipes and floats, with shrinkers.
 ///
-/// any_float()         every class of fp32 by its encoding: +-0, subnormals, normals of all binades, FLT_MAX, Inf, NaN;
-///                     shrinks towards 0, 1 and short numbers. (RapidCheck's own generator makes no NaN, Inf, -0 or
-///                     subnormal.)
-/// any_recipe(limits)  finite problems of all families, sizes that matter for tiles (1, around the tile width, primes),
-///                     scales from 1e-30 to 1e30 now and then; shrinks to smaller shapes and simpler families
+/// any_float()         every class of fp32 by its encoding: +-0, subnormals, normals of all
+///                     binades, FLT_MAX, Inf, NaN; shrinks towards 0, 1 and short numbers.
+///                     (RapidCheck's own generator makes no NaN, Inf, -0 or subnormal.)
+/// any_recipe(limits)  finite problems of all families, sizes that matter for tiles (1, around the
+///                     tile width, primes), scales from 1e-30 to 1e30 now and then; shrinks to
+///                     smaller shapes and simpler families
 #pragma once
 
 #include "reference/recipe.hpp"

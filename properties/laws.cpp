@@ -13,7 +13,9 @@ std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-std::mt19937_64 choices_of(const Case& c) { return std::mt19937_64(hash_of(reference::to_string(c.recipe))); }
+std::mt19937_64 choices_of(const Case& c) {
+  return std::mt19937_64(hash_of(reference::to_string(c.recipe)));
+}
 
 std::vector<std::int64_t> tile_borders(const Case& c, std::size_t most) {
   std::vector<std::int64_t> all;
@@ -33,14 +35,17 @@ std::vector<std::int64_t> tile_borders(const Case& c, std::size_t most) {
 std::vector<State> carries_after_tiles(const Case& c, std::int64_t tiles) {
   std::vector<State> states;
   const std::int64_t n_kv = c.problem.shape.n_kv, Bc = c.kernel.Bc;
-  for (std::int64_t first = 0; first < n_kv && static_cast<std::int64_t>(states.size()) < tiles; first += Bc) {
+  for (std::int64_t first = 0; first < n_kv && static_cast<std::int64_t>(states.size()) < tiles;
+       first += Bc) {
     const Problem tile = with_keys(c.problem, range(first, std::min(Bc, n_kv - first)));
-    states.push_back(first == 0 ? kernels::run(c.kernel, tile) : kernels::resume(c.kernel, tile, states.back()));
+    states.push_back(first == 0 ? kernels::run(c.kernel, tile)
+                                : kernels::resume(c.kernel, tile, states.back()));
   }
   return states;
 }
 
-const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc, std::mt19937_64& choices) {
+const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc,
+                               std::mt19937_64& choices) {
   std::vector<const kernels::Kernel*> candidates;
   for (const auto& other : kernel.mutant ? kernels::all_mutants() : kernels::all_kernels())
     if (other.variant == kernel.variant && other.backend == kernel.backend && other.D == kernel.D &&

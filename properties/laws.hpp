@@ -53,13 +53,17 @@ std::uint64_t hash_of(std::string_view text);
 /// The stream of a case's own choices: a function of the recipe's text alone.
 std::mt19937_64 choices_of(const Case& c);
 
-/// The borders of the tiles, as numbers of keys: Bc, 2 Bc, ..., n_kv; at most `most` of them, the first and last included.
+/// The borders of the tiles, as numbers of keys: Bc, 2 Bc, ..., n_kv; at most `most` of them, the
+/// first and last included.
 std::vector<std::int64_t> tile_borders(const Case& c, std::size_t most);
 
-/// The carries after each of the first `tiles` tiles, by launches of one tile that resume from each other.
+/// The carries after each of the first `tiles` tiles, by launches of one tile that resume from each
+/// other.
 std::vector<reference::State> carries_after_tiles(const Case& c, std::int64_t tiles);
 
-/// A kernel of the same variant, back end, contraction and D that differs as asked; nullptr where there is none.
-const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc, std::mt19937_64& choices);
+/// A kernel of the same variant, back end, contraction and D that differs as asked; nullptr where
+/// there is none.
+const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc,
+                               std::mt19937_64& choices);
 
 } // namespace fa1::properties::laws

@@ -1,4 +1,5 @@
-// Relations that hold bit for bit (NUMERICS: a maximum never rounds, exact zeros, powers of two, order of operations).
+// Relations that hold bit for bit (NUMERICS: a maximum never rounds, exact zeros, powers of two,
+// order of operations).
 #include "kernels/guarded.hpp"
 #include "numerics/ulp.hpp"
 #include "properties/compare.hpp"
@@ -21,7 +22,8 @@ using reference::Recipe;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr double kGap = 104.0; ///< exp(-104) is 0 in fp32, whatever its rounding: e^-104 < 2^-150
 
-/// Every entry is 0 or has a magnitude in [2^-exponent, 2^exponent]: powers of two can be moved about without rounding.
+/// Every entry is 0 or has a magnitude in [2^-exponent, 2^exponent]: powers of two can be moved
+/// about without rounding.
 bool within_binades(const Tensor<float>& tensor, int exponent) {
   return std::ranges::all_of(tensor.elements(), [&](float x) {
     const float size = std::fabs(x);
@@ -29,13 +31,16 @@ bool within_binades(const Tensor<float>& tensor, int exponent) {
   });
 }
 
-/// No weight is so small, without being 0, that its product with a value could fall below the normal range.
+/// No weight is so small, without being 0, that its product with a value could fall below the
+/// normal range.
 bool weights_far_from_underflow(const Bounds& bounds) {
   return std::ranges::all_of(bounds.spread, [](double spread) { return spread <= 40.0; });
 }
 
-/// s_j in the contract's order: a serial sum from 0, the scale after it, fused where the kernel fuses.
-float score_in_order(std::span<const float> q, std::span<const float> k, float scale, bool contracted) {
+/// s_j in the contract's order: a serial sum from 0, the scale after it, fused where the kernel
+/// fuses.
+float score_in_order(std::span<const float> q, std::span<const float> k, float scale,
+                     bool contracted) {
   float dot = 0.0f;
   for (std::size_t i = 0; i < q.size(); ++i)
     dot = contracted ? std::fmaf(q[i], k[i], dot) : dot + q[i] * k[i];
@@ -55,14 +60,16 @@ Outcome m_exact(const Case& c) {
     for (std::int64_t row = 0; row < shape.n_q; ++row) {
       float m = -std::numeric_limits<float>::infinity();
       for (std::int64_t j = 0; j < shape.n_kv; ++j)
-        m = std::fmax(m, score_in_order(c.problem.Q.row(bh, row), c.problem.K.row(bh, j), c.problem.scale,
-                                        arithmetic.contracted));
+        m = std::fmax(m, score_in_order(c.problem.Q.row(bh, row), c.problem.K.row(bh, j),
+                                        c.problem.scale, arithmetic.contracted));
       const auto i = static_cast<std::size_t>(bh * shape.n_q + row);
       const auto what = [&] { return at("m", bh, row, -1); };
       if (arithmetic.uniform_dots)
         findings.same_value(state.m[i], m, what);
-      else if (bounds.obstacle.empty()) // some products fused, some not: the score errors of both orders
-        findings.within(state.m[i] == m ? 0.0 : double{state.m[i]} - double{m}, 2.0 * bounds.m[i], what);
+      // some products fused, some not: the score errors of both orders
+      else if (bounds.obstacle.empty())
+        findings.within(state.m[i] == m ? 0.0 : double{state.m[i]} - double{m}, 2.0 * bounds.m[i],
+                        what);
     }
   return std::move(findings).outcome("dot products that are not uniform, and scores that overflow");
 }
@@ -74,7 +81,8 @@ Outcome m_monotone(const Case& c) {
   for (std::size_t t = 1; t < states.size(); ++t)
     for (std::size_t i = 0; i < states[t].m.size(); ++i)
       findings.require(states[t].m[i] >= states[t - 1].m[i], [&] {
-        return fmt::format("m[{}] falls from {:a} to {:a} in tile {}", i, states[t - 1].m[i], states[t].m[i], t);
+        return fmt::format("m[{}] falls from {:a} to {:a} in tile {}", i, states[t - 1].m[i],
+                           states[t].m[i], t);
       });
   return std::move(findings).outcome("one tile");
 }
@@ -88,10 +96,12 @@ Outcome l_at_least_one(const Case& c) {
   for (std::size_t t = 0; t < states.size(); ++t) {
     const auto tiles = static_cast<double>(t + 1);
     const double keys = std::min(tiles * c.kernel.Bc, static_cast<double>(c.problem.shape.n_kv));
-    const double most = keys * (1.0 + numerics::gamma(c.kernel.Bc + 2.0 * tiles)); // every p <= 1, every alpha <= 1
+    // every p <= 1, every alpha <= 1
+    const double most = keys * (1.0 + numerics::gamma(c.kernel.Bc + 2.0 * tiles));
     for (std::size_t i = 0; i < states[t].l.size(); ++i)
       findings.require(states[t].l[i] >= 1.0f && double{states[t].l[i]} <= most, [&] {
-        return fmt::format("l[{}] is {:.9g} after tile {}, where [1, {:.9g}] is right", i, states[t].l[i], t, most);
+        return fmt::format("l[{}] is {:.9g} after tile {}, where [1, {:.9g}] is right", i,
+                           states[t].l[i], t, most);
       });
   }
   return std::move(findings).outcome("no keys");
@@ -100,9 +110,11 @@ Outcome l_at_least_one(const Case& c) {
 Outcome alpha_unit(const Case& c) {
   if (const Bounds bounds = bound_for(c.problem, c.kernel); !bounds.obstacle.empty())
     return not_applicable(bounds.obstacle);
-  const Problem tile = with_keys(c.problem, range(0, std::min<std::int64_t>(c.kernel.Bc, c.problem.shape.n_kv)));
+  const Problem tile =
+      with_keys(c.problem, range(0, std::min<std::int64_t>(c.kernel.Bc, c.problem.shape.n_kv)));
 
-  // The same tile again and again sets no new maximum, so l must grow by its sum, and the first launch gives that sum.
+  // The same tile again and again sets no new maximum, so l must grow by its sum, and the first
+  // launch gives that sum.
   State state = kernels::run(c.kernel, tile);
   const std::vector<float> sum = state.l;
   std::vector<float> want = sum;
@@ -111,8 +123,9 @@ Outcome alpha_unit(const Case& c) {
     state = kernels::resume(c.kernel, tile, state);
     for (std::size_t i = 0; i < want.size(); ++i) {
       want[i] += sum[i];
-      findings.same_bits(state.l[i], want[i],
-                         [&] { return fmt::format("l[{}] after the same tile {} times", i, repetition + 1); });
+      findings.same_bits(state.l[i], want[i], [&] {
+        return fmt::format("l[{}] after the same tile {} times", i, repetition + 1);
+      });
     }
   }
   return std::move(findings).outcome("no keys");
@@ -127,8 +140,10 @@ Outcome carry_split(const Case& c) {
     if (border == n_kv)
       continue;
     const State first = kernels::run(c.kernel, with_keys(c.problem, range(0, border)));
-    const State both = kernels::resume(c.kernel, with_keys(c.problem, range(border, n_kv - border)), first);
-    same_state(findings, both, whole, fmt::format("with the carries handed over after {} keys", border).c_str());
+    const State both =
+        kernels::resume(c.kernel, with_keys(c.problem, range(border, n_kv - border)), first);
+    same_state(findings, both, whole,
+               fmt::format("with the carries handed over after {} keys", border).c_str());
   }
   return std::move(findings).outcome("one tile");
 }
@@ -140,13 +155,17 @@ Outcome row_block(const Case& c) {
 
   Findings findings;
   if (n_q > 1) { // leaving out leading rows moves every other row to another place in its block
-    const auto left_out = 1 + static_cast<std::int64_t>(choices() % static_cast<std::uint64_t>(n_q - 1));
+    const auto left_out =
+        1 + static_cast<std::int64_t>(choices() % static_cast<std::uint64_t>(n_q - 1));
     const Indices rows = range(left_out, n_q - left_out);
-    same_state(findings, kernels::run(c.kernel, with_queries(c.problem, rows)), rows_of(whole, rows),
+    same_state(findings, kernels::run(c.kernel, with_queries(c.problem, rows)),
+               rows_of(whole, rows),
                fmt::format("without the first {} query rows", left_out).c_str());
   }
-  if (const Kernel* other = sibling(c.kernel, true, choices); other != nullptr && c.kernel.arithmetic.uniform_dots)
-    same_state(findings, kernels::run(*other, c.problem), whole, fmt::format("with Br = {}", other->Br).c_str());
+  if (const Kernel* other = sibling(c.kernel, true, choices);
+      other != nullptr && c.kernel.arithmetic.uniform_dots)
+    same_state(findings, kernels::run(*other, c.problem), whole,
+               fmt::format("with Br = {}", other->Br).c_str());
   return std::move(findings).outcome("one query row, and no other kernel with this Bc");
 }
 
@@ -169,8 +188,8 @@ Outcome batch_neighbours(const Case& c) {
 
   Findings findings;
   for (std::int64_t bh = 0; bh < recipe.batch_heads; ++bh)
-    same_state(findings, kernels::run(c.kernel, with_batch_heads(batch, {bh})), batch_heads_of(whole, {bh}),
-               fmt::format("of batch-head {} alone", bh).c_str());
+    same_state(findings, kernels::run(c.kernel, with_batch_heads(batch, {bh})),
+               batch_heads_of(whole, {bh}), fmt::format("of batch-head {} alone", bh).c_str());
   return std::move(findings).outcome();
 }
 
@@ -195,7 +214,8 @@ Outcome schedule(const Case& c) {
         continue; // a GPU chooses its own order
       const State other = kernels::run(c.kernel, c.problem, {order, threads, 1});
       same_state(findings, other, first,
-                 fmt::format("with {} threads in {} order", threads == 0 ? static_cast<unsigned>(c.kernel.Br) : threads,
+                 fmt::format("with {} threads in {} order",
+                             threads == 0 ? static_cast<unsigned>(c.kernel.Br) : threads,
                              simt::to_string(order))
                      .c_str());
     }
@@ -211,8 +231,8 @@ Outcome value_columns(const Case& c) {
   const State whole = kernels::run(c.kernel, c.problem);
 
   Findings findings;
-  same_state(findings, kernels::run(c.kernel, with_value_columns(c.problem, columns)), columns_of(whole, columns),
-             "with the columns of V permuted or dropped");
+  same_state(findings, kernels::run(c.kernel, with_value_columns(c.problem, columns)),
+             columns_of(whole, columns), "with the columns of V permuted or dropped");
   return std::move(findings).outcome();
 }
 
@@ -228,8 +248,8 @@ Outcome value_scale_pow2(const Case& c) {
   Findings findings;
   for (const float factor : {std::ldexp(1.0f, static_cast<int>(choices() % 33) - 16), -1.0f}) {
     const State scaled = kernels::run(c.kernel, with_values(c.problem, times(c.problem.V, factor)));
-    same_O(findings, scaled.O, times(whole.O, factor), fmt::format("with V times {:a}", factor).c_str(),
-           Zeros::either_sign);
+    same_O(findings, scaled.O, times(whole.O, factor),
+           fmt::format("with V times {:a}", factor).c_str(), Zeros::either_sign);
   }
   return std::move(findings).outcome();
 }
@@ -249,8 +269,10 @@ Outcome qk_scale_pow2(const Case& c) {
   against_scale.scale /= factor;
 
   Findings findings;
-  same_state(findings, kernels::run(c.kernel, against_K), whole, "with Q times 2^k and K times 2^-k");
-  same_state(findings, kernels::run(c.kernel, against_scale), whole, "with Q times 2^k and scale times 2^-k");
+  same_state(findings, kernels::run(c.kernel, against_K), whole,
+             "with Q times 2^k and K times 2^-k");
+  same_state(findings, kernels::run(c.kernel, against_scale), whole,
+             "with Q times 2^k and scale times 2^-k");
   return std::move(findings).outcome();
 }
 
@@ -273,11 +295,13 @@ Outcome head_zero_padding(const Case& c) {
   const State with_zeros = kernels::run(c.kernel, padded);
 
   Findings findings;
-  same_state(findings, columns_of(with_zeros, range(0, shape.dv)), whole, "with zero columns appended");
+  same_state(findings, columns_of(with_zeros, range(0, shape.dv)), whole,
+             "with zero columns appended");
   if (wider_v && bound_for(c.problem, c.kernel).obstacle.empty())
     for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
       for (std::int64_t row = 0; row < shape.n_q; ++row)
-        findings.same_value(with_zeros.O(bh, row, shape.dv), 0.0f, [&] { return at("O", bh, row, shape.dv); });
+        findings.same_value(with_zeros.O(bh, row, shape.dv), 0.0f,
+                            [&] { return at("O", bh, row, shape.dv); });
   return std::move(findings).outcome();
 }
 
@@ -317,8 +341,9 @@ Outcome dominant_key(const Case& c) {
       if (!(best - second >= kGap + 2.0 * eta))
         continue;
       for (std::int64_t column = 0; column < shape.dv; ++column)
-        findings.same_value(state.O(bh, row, column), problem.V(bh, first, column),
-                            [&] { return at("O", bh, row, column) + fmt::format(" under dominant key {}", first); });
+        findings.same_value(state.O(bh, row, column), problem.V(bh, first, column), [&] {
+          return at("O", bh, row, column) + fmt::format(" under dominant key {}", first);
+        });
     }
   return std::move(findings).outcome("no key leads by 104");
 }
@@ -355,10 +380,11 @@ Outcome idle_tile(const Case& c) {
   Findings findings;
   same_state(findings, prepended, without, "with an idle tile before", Zeros::either_sign);
   for (std::size_t i = 0; i < without.O.elements().size(); ++i)
-    findings.require(numerics::float_distance(appended.O.elements()[i], without.O.elements()[i]) <= 1, [&] {
-      return fmt::format("O element {} moves from {:a} to {:a} on an idle tile, 1 ulp is right", i,
-                         without.O.elements()[i], appended.O.elements()[i]);
-    });
+    findings.require(
+        numerics::float_distance(appended.O.elements()[i], without.O.elements()[i]) <= 1, [&] {
+          return fmt::format("O element {} moves from {:a} to {:a} on an idle tile, 1 ulp is right",
+                             i, without.O.elements()[i], appended.O.elements()[i]);
+        });
   State same = appended;
   same.O = without.O;
   same_state(findings, same, without, "with an idle tile after");
@@ -396,7 +422,8 @@ Outcome written(const Case& c) {
   Findings findings;
   findings.require(report.violation.empty(), [&] { return report.violation; });
   if (report.violation.empty())
-    same_state(findings, kernels::run(c.kernel, problem), report.state, "between guarded and plain buffers");
+    same_state(findings, kernels::run(c.kernel, problem), report.state,
+               "between guarded and plain buffers");
   return std::move(findings).outcome();
 }
 
@@ -415,8 +442,10 @@ Outcome nan_locality(const Case& c) {
   const std::int64_t component = below(shape.d), column = below(shape.dv);
 
   Findings findings;
-  // `touched` says where the NaN must show in O; l must show it where `touches_l` does; all else keeps its bits.
-  const auto expect = [&](const Problem& poisoned, const char* where, auto&& touched, auto&& touches_l) {
+  // `touched` says where the NaN must show in O; l must show it where `touches_l` does; all else
+  // keeps its bits.
+  const auto expect = [&](const Problem& poisoned, const char* where, auto&& touched,
+                          auto&& touches_l) {
     const State state = kernels::run(c.kernel, poisoned);
     for (std::int64_t b = 0; b < shape.batch_heads; ++b)
       for (std::int64_t r = 0; r < shape.n_q; ++r) {
@@ -432,12 +461,17 @@ Outcome nan_locality(const Case& c) {
   in_Q.Q(bh, row, component) = kNaN;
   in_K.K(bh, key, component) = kNaN;
   in_V.V(bh, key, column) = kNaN;
-  expect(in_Q, at("Q", bh, row, component).c_str(), [&](auto b, auto r, auto) { return b == bh && r == row; },
-         [&](auto b, auto r) { return b == bh && r == row; });
-  expect(in_K, at("K", bh, key, component).c_str(), [&](auto b, auto, auto) { return b == bh; },
-         [&](auto b, auto) { return b == bh; });
-  expect(in_V, at("V", bh, key, column).c_str(), [&](auto b, auto, auto col) { return b == bh && col == column; },
-         [](auto, auto) { return false; });
+  expect(
+      in_Q, at("Q", bh, row, component).c_str(),
+      [&](auto b, auto r, auto) { return b == bh && r == row; },
+      [&](auto b, auto r) { return b == bh && r == row; });
+  expect(
+      in_K, at("K", bh, key, component).c_str(), [&](auto b, auto, auto) { return b == bh; },
+      [&](auto b, auto) { return b == bh; });
+  expect(
+      in_V, at("V", bh, key, column).c_str(),
+      [&](auto b, auto, auto col) { return b == bh && col == column; },
+      [](auto, auto) { return false; });
   return std::move(findings).outcome();
 }
 

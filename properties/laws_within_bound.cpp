@@ -30,7 +30,8 @@ struct Prefix {
   Bounds bounds;
 };
 
-/// The carries of the whole problem's run after some tiles, each beside the exact attention over the same keys.
+/// The carries of the whole problem's run after some tiles, each beside the exact attention over
+/// the same keys.
 std::vector<Prefix> prefixes(const Case& c) {
   std::vector<Prefix> list;
   State state;
@@ -47,14 +48,17 @@ std::vector<Prefix> prefixes(const Case& c) {
   return list;
 }
 
-bool carries_a_digit(const Bounds& bounds, std::size_t i) { return bounds.eta[i] < numerics::kNoDigit; }
+bool carries_a_digit(const Bounds& bounds, std::size_t i) {
+  return bounds.eta[i] < numerics::kNoDigit;
+}
 
 /// Exact l moved from the exact maximum to the computed one.
 double l_at_computed_max(const Prefix& p, std::size_t i) {
   return p.truth.l[i].hi * std::exp((p.truth.m[i].hi - double{p.state.m[i]}) + p.truth.m[i].lo);
 }
 
-/// What the truth itself may be off by when it is used as above, in double: part of every allowance.
+/// What the truth itself may be off by when it is used as above, in double: part of every
+/// allowance.
 double slack(double value, double radius) { return radius + 0x1p-48 * std::fabs(value); }
 
 /// Asks `law(prefix, row index, batch-head, row)` for every row whose scores carry a digit.
@@ -71,10 +75,12 @@ template <class Law> Outcome for_each_prefix_row(const Case& c, Law&& law) {
   return std::move(findings).outcome("no keys, or no score carries a digit");
 }
 
-/// Two problems with the same exact answer: m agrees bit for bit where asked, l and O within both bounds.
-Outcome same_answer(const Case& c, const Problem& other, const Kernel& other_kernel, const char* which, bool m_too,
-                    bool l_too) {
-  const Bounds bounds = bound_for(c.problem, c.kernel), other_bounds = bound_for(other, other_kernel);
+/// Two problems with the same exact answer: m agrees bit for bit where asked, l and O within both
+/// bounds.
+Outcome same_answer(const Case& c, const Problem& other, const Kernel& other_kernel,
+                    const char* which, bool m_too, bool l_too) {
+  const Bounds bounds = bound_for(c.problem, c.kernel),
+               other_bounds = bound_for(other, other_kernel);
   for (const Bounds* b : {&bounds, &other_bounds})
     if (!b->obstacle.empty())
       return not_applicable(b->obstacle);
@@ -95,15 +101,17 @@ std::vector<double> largest_per_column(const Tensor<double>& rounding, std::int6
   std::vector<double> largest(static_cast<std::size_t>(rounding.columns()), 0.0);
   for (std::int64_t j = 0; j < rounding.rows(); ++j)
     for (std::int64_t column = 0; column < rounding.columns(); ++column)
-      largest[static_cast<std::size_t>(column)] =
-          std::max(largest[static_cast<std::size_t>(column)], std::fabs(rounding(batch_head, j, column)));
+      largest[static_cast<std::size_t>(column)] = std::max(
+          largest[static_cast<std::size_t>(column)], std::fabs(rounding(batch_head, j, column)));
   return largest;
 }
 
-/// O(f(V)) against f applied to computed outputs, for an affine f: `want` in double with its allowance.
+/// O(f(V)) against f applied to computed outputs, for an affine f: `want` in double with its
+/// allowance.
 template <class Want, class Allowed>
-void affine_in_V(Findings& findings, const State& got, const Bounds& got_bounds, const Tensor<double>& rounding,
-                 const char* which, Want&& want, Allowed&& allowed) {
+void affine_in_V(Findings& findings, const State& got, const Bounds& got_bounds,
+                 const Tensor<double>& rounding, const char* which, Want&& want,
+                 Allowed&& allowed) {
   for (std::int64_t bh = 0; bh < got.O.batch_heads(); ++bh) {
     const auto delta = largest_per_column(rounding, bh);
     for (std::int64_t row = 0; row < got.O.rows(); ++row) {
@@ -121,7 +129,8 @@ void affine_in_V(Findings& findings, const State& got, const Bounds& got_bounds,
 } // namespace
 
 Outcome l_rescale(const Case& c) {
-  return for_each_prefix_row(c, [](Findings& f, const Prefix& p, std::size_t i, std::int64_t bh, std::int64_t row) {
+  return for_each_prefix_row(c, [](Findings& f, const Prefix& p, std::size_t i, std::int64_t bh,
+                                   std::int64_t row) {
     const double want = l_at_computed_max(p, i);
     f.within(double{p.state.l[i]} - want, p.bounds.l[i] * want + slack(want, p.truth.l[i].radius),
              [&] { return at("l", bh, row, -1) + fmt::format(" after {} keys", p.keys); });
@@ -129,24 +138,30 @@ Outcome l_rescale(const Case& c) {
 }
 
 Outcome o_rescale(const Case& c) {
-  return for_each_prefix_row(c, [](Findings& f, const Prefix& p, std::size_t i, std::int64_t bh, std::int64_t row) {
+  return for_each_prefix_row(c, [](Findings& f, const Prefix& p, std::size_t i, std::int64_t bh,
+                                   std::int64_t row) {
     const double l = l_at_computed_max(p, i);
     for (std::int64_t column = 0; column < p.problem.shape.dv; ++column) {
       const Enclosed& o = p.truth.O(bh, row, column);
       const double want = l * o.hi;
       // |l^ O^ - l o| <= l (1 + r) |O^ - o| + l r |o|
-      const double allowed = l * ((1.0 + p.bounds.l[i]) * p.bounds.O(bh, row, column) + p.bounds.l[i] * std::fabs(o.hi));
-      f.within(double{p.state.l[i]} * double{p.state.O(bh, row, column)} - want, allowed + slack(want, l * o.radius),
-               [&] { return "l * " + at("O", bh, row, column) + fmt::format(" after {} keys", p.keys); });
+      const double allowed = l * ((1.0 + p.bounds.l[i]) * p.bounds.O(bh, row, column) +
+                                  p.bounds.l[i] * std::fabs(o.hi));
+      f.within(double{p.state.l[i]} * double{p.state.O(bh, row, column)} - want,
+               allowed + slack(want, l * o.radius), [&] {
+                 return "l * " + at("O", bh, row, column) + fmt::format(" after {} keys", p.keys);
+               });
     }
   });
 }
 
 Outcome prefix(const Case& c) {
-  return for_each_prefix_row(c, [](Findings& f, const Prefix& p, std::size_t, std::int64_t bh, std::int64_t row) {
+  return for_each_prefix_row(c, [](Findings& f, const Prefix& p, std::size_t, std::int64_t bh,
+                                   std::int64_t row) {
     for (std::int64_t column = 0; column < p.problem.shape.dv; ++column) {
       const Enclosed& o = p.truth.O(bh, row, column);
-      f.within(numerics::error_of(p.state.O(bh, row, column), o), p.bounds.O(bh, row, column) + o.radius,
+      f.within(numerics::error_of(p.state.O(bh, row, column), o),
+               p.bounds.O(bh, row, column) + o.radius,
                [&] { return at("O", bh, row, column) + fmt::format(" after {} keys", p.keys); });
     }
   });
@@ -178,8 +193,8 @@ Outcome merge(const Case& c) {
     std::ranges::reverse(parts); // merging is commutative
   const State whole = kernels::run(c.kernel, c.problem);
 
-  // The parts' weights l e^m / sum are known to a relative error r each; with them O is off by at most
-  // sum w (bound of the part) + sum |dw| |O_part - O|, and |dw| <= w ((1 + r) / (1 - r) - 1).
+  // The parts' weights l e^m / sum are known to a relative error r each; with them O is off by at
+  // most sum w (bound of the part) + sum |dw| |O_part - O|, and |dw| <= w ((1 + r) / (1 - r) - 1).
   Findings findings;
   for (std::int64_t bh = 0; bh < c.problem.shape.batch_heads; ++bh)
     for (std::int64_t row = 0; row < c.problem.shape.n_q; ++row) {
@@ -188,7 +203,8 @@ Outcome merge(const Case& c) {
       bool digits = carries_a_digit(whole_bounds, i);
       for (const Part& part : parts) {
         m = std::max(m, double{part.state.m[i]});
-        r = std::max(r, part.bounds.l[i]); // of l e^m, the part's sum of e^s: a maximum that is off cancels
+        // of l e^m, the part's sum of e^s: a maximum that is off cancels
+        r = std::max(r, part.bounds.l[i]);
         digits = digits && carries_a_digit(part.bounds, i);
       }
       if (!digits || !(r < 0.5))
@@ -200,7 +216,8 @@ Outcome merge(const Case& c) {
       }
       const double dw = (1.0 + r) / (1.0 - r) - 1.0;
       const double l_whole = double{whole.l[i]} * std::exp(double{whole.m[i]} - m);
-      findings.within(l - l_whole, (2.0 * r + whole_bounds.l[i]) * std::max(l, l_whole) + 0x1p-40 * l,
+      findings.within(l - l_whole,
+                      (2.0 * r + whole_bounds.l[i]) * std::max(l, l_whole) + 0x1p-40 * l,
                       [&] { return at("l", bh, row, -1) + " merged"; });
       for (std::int64_t column = 0; column < c.problem.shape.dv; ++column) {
         double merged = 0.0;
@@ -209,7 +226,8 @@ Outcome merge(const Case& c) {
         double allowed = whole_bounds.O(bh, row, column) + 0x1p-48 * std::fabs(merged);
         for (std::size_t k = 0; k < parts.size(); ++k) {
           const double bound = parts[k].bounds.O(bh, row, column);
-          const double apart = std::fabs(double{parts[k].state.O(bh, row, column)} - merged) + bound;
+          const double apart =
+              std::fabs(double{parts[k].state.O(bh, row, column)} - merged) + bound;
           allowed += w[k] / l * (1.0 + dw) * (bound + dw * apart);
         }
         findings.within(merged - double{whole.O(bh, row, column)}, allowed,
@@ -231,7 +249,8 @@ Outcome tile_order(const Case& c) {
       keys.push_back(tile * Bc + j);
   for (std::int64_t j = full * Bc; j < n_kv; ++j)
     keys.push_back(j);
-  return same_answer(c, with_keys(c.problem, keys), c.kernel, "with the tiles in another order", true, true);
+  return same_answer(c, with_keys(c.problem, keys), c.kernel, "with the tiles in another order",
+                     true, true);
 }
 
 Outcome key_permutation(const Case& c) {
@@ -245,7 +264,8 @@ Outcome tile_width(const Case& c) {
   const Kernel* other = sibling(c.kernel, false, choices);
   if (other == nullptr)
     return not_applicable("no other kernel of this variant with another Bc");
-  return same_answer(c, c.problem, *other, fmt::format("with Bc = {}", other->Bc).c_str(), true, true);
+  return same_answer(c, c.problem, *other, fmt::format("with Bc = {}", other->Bc).c_str(), true,
+                     true);
 }
 
 Outcome head_permutation(const Case& c) {
@@ -268,7 +288,8 @@ Outcome value_linearity(const Case& c) {
   Tensor<float> combined = c.problem.V;
   Tensor<double> rounding(shape.batch_heads, shape.n_kv, shape.dv);
   for (std::size_t e = 0; e < combined.elements().size(); ++e) {
-    const double exact = double{a} * double{c.problem.V.elements()[e]} + double{b} * double{reversed.V.elements()[e]};
+    const double exact = double{a} * double{c.problem.V.elements()[e]} +
+                         double{b} * double{reversed.V.elements()[e]};
     combined.elements()[e] = static_cast<float>(exact);
     rounding.elements()[e] = double{combined.elements()[e]} - exact;
   }
@@ -284,10 +305,12 @@ Outcome value_linearity(const Case& c) {
   affine_in_V(
       findings, kernels::run(c.kernel, sum), both, rounding, "of 2 V1 - V2 / 2",
       [&](auto bh, auto row, auto column) {
-        return double{a} * double{O1.O(bh, row, column)} + double{b} * double{O2.O(bh, row, column)};
+        return double{a} * double{O1.O(bh, row, column)} +
+               double{b} * double{O2.O(bh, row, column)};
       },
       [&](auto bh, auto row, auto column) {
-        return std::fabs(double{a}) * first.O(bh, row, column) + std::fabs(double{b}) * second.O(bh, row, column);
+        return std::fabs(double{a}) * first.O(bh, row, column) +
+               std::fabs(double{b}) * second.O(bh, row, column);
       });
   return std::move(findings).outcome("no score carries a digit");
 }
@@ -315,8 +338,11 @@ Outcome value_shift(const Case& c) {
 
   Findings findings;
   affine_in_V(
-      findings, kernels::run(c.kernel, other), other_bounds, rounding, fmt::format("of V + {}", shift).c_str(),
-      [&](auto bh, auto row, auto column) { return double{state.O(bh, row, column)} + double{shift}; },
+      findings, kernels::run(c.kernel, other), other_bounds, rounding,
+      fmt::format("of V + {}", shift).c_str(),
+      [&](auto bh, auto row, auto column) {
+        return double{state.O(bh, row, column)} + double{shift};
+      },
       [&](auto bh, auto row, auto column) { return bounds.O(bh, row, column); });
   return std::move(findings).outcome("no score carries a digit");
 }
@@ -340,11 +366,14 @@ Outcome value_constant(const Case& c) {
     for (std::int64_t bh = 0; bh < state.O.batch_heads(); ++bh)
       for (std::int64_t row = 0; row < state.O.rows(); ++row)
         for (std::int64_t column = 0; column < state.O.columns(); ++column) {
-          const auto what = [&] { return at("O", bh, row, column) + fmt::format(" of V = {:a}", value); };
+          const auto what = [&] {
+            return at("O", bh, row, column) + fmt::format(" of V = {:a}", value);
+          };
           if (value == power)
             findings.same_bits(state.O(bh, row, column), value, what);
           else // every weight cancels, so this holds even where the scores carry no digit
-            findings.within(double{state.O(bh, row, column)} - double{value}, bounds.O(bh, row, column), what);
+            findings.within(double{state.O(bh, row, column)} - double{value},
+                            bounds.O(bh, row, column), what);
         }
   }
   return std::move(findings).outcome();
@@ -370,8 +399,9 @@ Outcome hull(const Case& c) {
         const double o = state.O(bh, row, column);
         // Computed weights are weights too: only the roundings after them can leave the hull.
         const double outside = std::isnan(o) ? o : std::max({0.0, low - o, o - high});
-        findings.within(outside, bounds.O(bh, row, column),
-                        [&] { return at("O", bh, row, column) + fmt::format(" outside [{:.9g}, {:.9g}]", low, high); });
+        findings.within(outside, bounds.O(bh, row, column), [&] {
+          return at("O", bh, row, column) + fmt::format(" outside [{:.9g}, {:.9g}]", low, high);
+        });
       }
     }
   return std::move(findings).outcome();
@@ -383,12 +413,14 @@ Outcome score_shift(const Case& c) {
     return not_applicable("no head component is free to shift the scores");
   if (!(std::fabs(c.problem.scale) > 1e-20f))
     return not_applicable("a scale that cannot shift a score");
-  const double shift = std::ldexp(choices() % 2 == 0 ? 1.0 : -1.0, static_cast<int>(choices() % 11));
+  const double shift =
+      std::ldexp(choices() % 2 == 0 ? 1.0 : -1.0, static_cast<int>(choices() % 11));
   Problem other = c.problem;
   other.Q = append_column(c.problem.Q, 1.0f);
   other.K = append_column(c.problem.K, static_cast<float>(shift / double{c.problem.scale}));
   other.shape.d += 1;
-  return same_answer(c, other, c.kernel, fmt::format("with {} added to every score", shift).c_str(), false, false);
+  return same_answer(c, other, c.kernel, fmt::format("with {} added to every score", shift).c_str(),
+                     false, false);
 }
 
 Outcome duplicate_keys(const Case& c) {
@@ -425,7 +457,8 @@ Outcome uniform(const Case& c) {
                        [&] { return fmt::format("l[{}] of equal scores", i); });
   for (std::size_t e = 0; e < state.O.elements().size(); ++e) {
     const Enclosed& mean = truth.O.elements()[e];
-    findings.within(numerics::error_of(state.O.elements()[e], mean), bounds.O.elements()[e] + mean.radius,
+    findings.within(numerics::error_of(state.O.elements()[e], mean),
+                    bounds.O.elements()[e] + mean.radius,
                     [&] { return fmt::format("O element {} of equal scores, the mean of V,", e); });
   }
   return std::move(findings).outcome();
@@ -455,12 +488,14 @@ Outcome truth(const Case& c) {
   const Bounds bounds = bound_for(c.problem, c.kernel);
   const State state = kernels::run(c.kernel, c.problem);
   const Truth exact = reference::certify(c.problem);
-  const numerics::Verdict verdict = numerics::judge(c.problem, state, exact, bounds, c.kernel.gives_l_and_m);
+  const numerics::Verdict verdict =
+      numerics::judge(c.problem, state, exact, bounds, c.kernel.gives_l_and_m);
 
   Findings findings;
   if (verdict.judgement == numerics::Judgement::undecided)
     return not_applicable(verdict.why);
-  findings.require(verdict.judgement != numerics::Judgement::proved_wrong, [&] { return to_string(verdict); });
+  findings.require(verdict.judgement != numerics::Judgement::proved_wrong,
+                   [&] { return to_string(verdict); });
   Outcome outcome = std::move(findings).outcome();
   outcome.fraction = verdict.worst.fraction();
   return outcome;

@@ -20,7 +20,8 @@ Limits limits_of(const kernels::Kernel& kernel) {
 
 } // namespace
 
-Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe, const kernels::Kernel& kernel) {
+Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe,
+                   const kernels::Kernel& kernel) {
   if (invariant.needs != Needs::output && !kernel.gives_l_and_m)
     return {Answer::not_applicable, 0.0, "the kernel gives no l and m"};
   if (invariant.needs == Needs::carries && !kernel.resumes)
@@ -30,12 +31,14 @@ Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe, 
   const reference::Problem problem = reference::make_problem(recipe);
   try {
     return invariant.check({recipe, problem, kernel});
-  } catch (const simt::ExecutorError& error) { // the kernel broke a rule of CUDA: a finding, not a fault of the laboratory
+    // the kernel broke a rule of CUDA: a finding, not a fault of the laboratory
+  } catch (const simt::ExecutorError& error) {
     return {Answer::violated, 0.0, error.what()};
   }
 }
 
-std::string replay_line(std::string_view recipe, std::string_view kernel, std::string_view invariant) {
+std::string replay_line(std::string_view recipe, std::string_view kernel,
+                        std::string_view invariant) {
   std::string line = "fa1lab repro '" + std::string(recipe) + "' --kernel " + std::string(kernel);
   if (!invariant.empty())
     line += " --invariant " + std::string(invariant);
@@ -46,7 +49,8 @@ std::string LawResult::replay() const {
   return replay_line(violated ? shrunk_recipe : worst_recipe, kernel->id, invariant->id);
 }
 
-LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases, std::uint64_t seed) {
+LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases,
+                std::uint64_t seed) {
   LawResult result;
   result.invariant = &invariant;
   result.kernel = &kernel;
@@ -54,7 +58,8 @@ LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int c
 
   const std::string id = std::string(invariant.id) + "/" + kernel.id;
   const PropertyReport report =
-      run_property(id, {cases, seed ^ laws::hash_of(id)}, [&] { // every pair of law and kernel sees recipes of its own
+      // every pair of law and kernel sees recipes of its own
+      run_property(id, {cases, seed ^ laws::hash_of(id)}, [&] {
         const reference::Recipe recipe = *generator;
         const Outcome outcome = check_case(invariant, recipe, kernel);
         if (outcome.answer == Answer::violated) {

@@ -1,10 +1,11 @@
 /// The catalogue of invariants, and how one of them is checked on one kernel.
 ///
-/// One table (invariants.cpp) serves the RapidCheck properties in ctest, `fa1lab check`, the matrix in the report and
-/// `fa1lab list invariants`.
+/// One table (invariants.cpp) serves the RapidCheck properties in ctest, `fa1lab check`, the matrix
+/// in the report and `fa1lab list invariants`.
 ///
-/// A law looks at a Case: one recipe, its problem, one kernel. Whatever else it needs to choose (a permutation, where to
-/// split, an exponent) it draws from a stream seeded by the recipe's text, so (recipe, kernel, law) replays exactly:
+/// A law looks at a Case: one recipe, its problem, one kernel. Whatever else it needs to choose (a
+/// permutation, where to split, an exponent) it draws from a stream seeded by the recipe's text, so
+/// (recipe, kernel, law) replays exactly:
 ///     fa1lab repro '<recipe>' --kernel <id> --invariant <law>
 #pragma once
 
@@ -56,8 +57,10 @@ std::span<const Invariant> all_invariants();
 const Invariant& find_invariant(std::string_view id);
 std::string_view name_of(Kind kind);
 
-/// One case, with the questions every law shares asked first (does the kernel give what the law needs?).
-Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe, const kernels::Kernel& kernel);
+/// One case, with the questions every law shares asked first (does the kernel give what the law
+/// needs?).
+Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe,
+                   const kernels::Kernel& kernel);
 
 /// Many generated cases of one law on one kernel.
 struct LawResult {
@@ -67,16 +70,18 @@ struct LawResult {
   double worst_fraction = 0.0;
   std::string worst_recipe; ///< of the worst fraction
   bool violated = false;
-  std::string violation;     ///< detail of the shrunk case
-  std::string shrunk_recipe; ///< smallest recipe found that still violates the law
-  std::string reproduce;     ///< RapidCheck's own string for RC_PARAMS="reproduce=..."
+  std::string violation;      ///< detail of the shrunk case
+  std::string shrunk_recipe;  ///< smallest recipe found that still violates the law
+  std::string reproduce;      ///< RapidCheck's own string for RC_PARAMS="reproduce=..."
   std::string replay() const; ///< the line to paste
 };
 
 /// `cases` recipes drawn by RapidCheck for this kernel's shapes; a violation is shrunk.
-LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases, std::uint64_t seed);
+LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases,
+                std::uint64_t seed);
 
 /// The line that repeats one finding: fa1lab repro '<recipe>' --kernel ID [--invariant LAW]
-std::string replay_line(std::string_view recipe, std::string_view kernel, std::string_view invariant = {});
+std::string replay_line(std::string_view recipe, std::string_view kernel,
+                        std::string_view invariant = {});
 
 } // namespace fa1::properties

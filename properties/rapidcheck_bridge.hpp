@@ -1,10 +1,14 @@
-/// The one place that touches RapidCheck's internals: runs a property and hands back what happened, as data.
+/// The one place that touches RapidCheck's internals: runs a property and hands back what happened,
+/// as data.
 ///
 /// run_property(id, plan, property)
-///   property   a callable that draws with `*generator` and fails by RC_FAIL, RC_ASSERT or an exception
-///   RC_PARAMS  honoured: `seed=`, `max_success=` and `reproduce=` in that variable win over the plan. On failure the
-///              report carries the string to set it to; a `reproduce=` for other ids leaves this property as it is
-/// Why        rc::check prints to stderr and cannot fail a Catch2 test; Debian's catch.h includes Catch2 2's header
+///   property   a callable that draws with `*generator` and fails by RC_FAIL, RC_ASSERT or an
+///              exception
+///   RC_PARAMS  honoured: `seed=`, `max_success=` and `reproduce=` in that variable win over the
+///              plan. On failure the report carries the string to set it to; a `reproduce=` for
+///              other ids leaves this property as it is
+/// Why        rc::check prints to stderr and cannot fail a Catch2 test; Debian's catch.h includes
+///            Catch2 2's header
 #pragma once
 
 #include <rapidcheck.h>
@@ -40,7 +44,8 @@ public:
   void onTestFinished(const rc::detail::TestMetadata&, const rc::detail::TestResult&) override {}
 };
 
-/// What RC_PARAMS says, on top of the plan. Malformed text throws rc::detail::ConfigurationException.
+/// What RC_PARAMS says, on top of the plan. Malformed text throws
+/// rc::detail::ConfigurationException.
 inline rc::detail::Configuration configuration_for(const PropertyPlan& plan) {
   rc::detail::Configuration defaults;
   defaults.testParams.maxSuccess = plan.cases;
@@ -56,8 +61,9 @@ PropertyReport run_property(const std::string& id, const PropertyPlan& plan, Pro
   namespace rcd = rc::detail;
   const rcd::Configuration configuration = internal::configuration_for(plan);
   internal::Silence silence;
-  const rcd::TestResult result = rcd::checkProperty(rcd::toProperty(std::forward<Property>(property)), {id, id},
-                                                    configuration.testParams, silence, configuration.reproduce);
+  const rcd::TestResult result =
+      rcd::checkProperty(rcd::toProperty(std::forward<Property>(property)), {id, id},
+                         configuration.testParams, silence, configuration.reproduce);
 
   PropertyReport report;
   std::ostringstream text;

@@ -10,8 +10,8 @@ namespace {
 std::int64_t size_of(const Indices& indices) { return static_cast<std::int64_t>(indices.size()); }
 
 /// l and m as [batch_heads][n_q], picked like rows of a tensor.
-std::vector<float> pick(const std::vector<float>& values, std::int64_t batch_heads, std::int64_t n_q,
-                        const Indices& rows) {
+std::vector<float> pick(const std::vector<float>& values, std::int64_t batch_heads,
+                        std::int64_t n_q, const Indices& rows) {
   std::vector<float> picked;
   for (std::int64_t bh = 0; bh < batch_heads; ++bh)
     for (const std::int64_t row : rows)
@@ -38,7 +38,8 @@ Tensor<float> gather_rows(const Tensor<float>& tensor, const Indices& rows) {
   Tensor<float> result(tensor.batch_heads(), size_of(rows), tensor.columns());
   for (std::int64_t bh = 0; bh < tensor.batch_heads(); ++bh)
     for (std::int64_t row = 0; row < size_of(rows); ++row)
-      std::ranges::copy(tensor.row(bh, rows[static_cast<std::size_t>(row)]), result.row(bh, row).begin());
+      std::ranges::copy(tensor.row(bh, rows[static_cast<std::size_t>(row)]),
+                        result.row(bh, row).begin());
   return result;
 }
 
@@ -55,7 +56,8 @@ Tensor<float> gather_batch_heads(const Tensor<float>& tensor, const Indices& bat
   Tensor<float> result(size_of(batch_heads), tensor.rows(), tensor.columns());
   for (std::int64_t bh = 0; bh < size_of(batch_heads); ++bh)
     for (std::int64_t row = 0; row < tensor.rows(); ++row)
-      std::ranges::copy(tensor.row(batch_heads[static_cast<std::size_t>(bh)], row), result.row(bh, row).begin());
+      std::ranges::copy(tensor.row(batch_heads[static_cast<std::size_t>(bh)], row),
+                        result.row(bh, row).begin());
   return result;
 }
 
@@ -77,7 +79,8 @@ Tensor<float> times(const Tensor<float>& tensor, float factor) {
 }
 
 Problem with_keys(const Problem& problem, const Indices& keys) {
-  Problem result{problem.shape, problem.scale, problem.Q, gather_rows(problem.K, keys), gather_rows(problem.V, keys)};
+  Problem result{problem.shape, problem.scale, problem.Q, gather_rows(problem.K, keys),
+                 gather_rows(problem.V, keys)};
   result.shape.n_kv = size_of(keys);
   return result;
 }
@@ -94,7 +97,8 @@ Problem with_value_columns(const Problem& problem, const Indices& columns) {
 
 Problem with_batch_heads(const Problem& problem, const Indices& batch_heads) {
   Problem result{problem.shape, problem.scale, gather_batch_heads(problem.Q, batch_heads),
-                 gather_batch_heads(problem.K, batch_heads), gather_batch_heads(problem.V, batch_heads)};
+                 gather_batch_heads(problem.K, batch_heads),
+                 gather_batch_heads(problem.V, batch_heads)};
   result.shape.batch_heads = size_of(batch_heads);
   return result;
 }
@@ -107,7 +111,8 @@ Problem with_values(const Problem& problem, Tensor<float> V) {
 
 State rows_of(const State& state, const Indices& rows) {
   const std::int64_t batch_heads = state.O.batch_heads(), n_q = state.O.rows();
-  return {gather_rows(state.O, rows), pick(state.l, batch_heads, n_q, rows), pick(state.m, batch_heads, n_q, rows)};
+  return {gather_rows(state.O, rows), pick(state.l, batch_heads, n_q, rows),
+          pick(state.m, batch_heads, n_q, rows)};
 }
 
 State columns_of(const State& state, const Indices& columns) {

@@ -1,7 +1,7 @@
 /// New problems from old ones: the left-hand and right-hand sides of the laws.
 ///
-/// Every function returns a copy; indices count from 0; an index list may repeat or leave out entries. Nothing is rounded
-/// unless the name says so.
+/// Every function returns a copy; indices count from 0; an index list may repeat or leave out
+/// entries. Nothing is rounded unless the name says so.
 #pragma once
 
 #include "reference/problem.hpp"
@@ -26,7 +26,8 @@ Tensor<float> gather_rows(const Tensor<float>& tensor, const Indices& rows);
 Tensor<float> gather_columns(const Tensor<float>& tensor, const Indices& columns);
 Tensor<float> gather_batch_heads(const Tensor<float>& tensor, const Indices& batch_heads);
 Tensor<float> append_column(const Tensor<float>& tensor, float value);
-Tensor<float> times(const Tensor<float>& tensor, float factor); ///< rounded where the product is no float
+/// rounded where the product is no float
+Tensor<float> times(const Tensor<float>& tensor, float factor);
 
 Problem with_keys(const Problem& problem, const Indices& keys);
 Problem with_queries(const Problem& problem, const Indices& rows);

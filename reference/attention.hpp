@@ -80,7 +80,7 @@ template <class Number> Answer<Number> attention(const Problem& problem) {
           dot += Number(problem.Q(bh, r, i)) * Number(problem.K(bh, j, i));
         Number& score = s[static_cast<std::size_t>(j)];
         score = Number(problem.scale) * dot;
-        M = j == 0 && score == score ? score : larger(M, score);
+        M = larger(M, score);
       }
 
       Number& L = answer.l[row];

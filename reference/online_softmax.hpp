@@ -41,7 +41,7 @@ Normaliser<Number> merge(const Normaliser<Number>& a, const Normaliser<Number>& 
 template <class Number>
 Normaliser<Number> absorb(const Normaliser<Number>& state, const Number& score) {
   const bool adds_nothing = score == -std::numeric_limits<Number>::infinity();
-  const bool poisons = score != score || score == std::numeric_limits<Number>::infinity();
+  const bool poisons = !(score < std::numeric_limits<Number>::infinity()); // NaN is not
   if (adds_nothing)
     return state;
   if (poisons)

@@ -3,7 +3,8 @@
 /// Computes  the carries (O, l, m) after all keys of a problem, from any carries before them
 /// Shapes    as in problem.hpp
 /// Requires  a translation unit compiled with -ffp-contract=off; Bc >= 1
-/// Error     numerics/bounds.hpp, `online_softmax`, as for the kernel: this is the kernel without CUDA
+/// Error     numerics/bounds.hpp, `online_softmax`, as for the kernel: this is the kernel without
+///           CUDA
 /// Special   the same as kernels/fa1.cuh, bit for bit (the payload and sign of NaN aside)
 /// Source    the recurrence in kernels/fa1.cuh
 /// Twin      kernels/fa1.cuh; kernels/tests/mirror_test.cpp compares the bits
@@ -26,7 +27,8 @@ struct TileStep {
 };
 
 /// `on_step(const TileStep&)` is called once per row and tile, tiles outermost.
-template <class OnStep> State tiled_mirror(const Problem& problem, std::int64_t Bc, State carries, OnStep&& on_step) {
+template <class OnStep>
+State tiled_mirror(const Problem& problem, std::int64_t Bc, State carries, OnStep&& on_step) {
   const Shape& shape = problem.shape;
   const auto d = static_cast<std::size_t>(shape.d), dv = static_cast<std::size_t>(shape.dv);
   std::vector<float> s(static_cast<std::size_t>(Bc)), pv(dv);

@@ -30,11 +30,14 @@ reference::Recipe recipe_from(std::string_view text) {
   }
 }
 
-std::uint64_t whole_number(std::string_view name, std::string_view text, std::uint64_t low, std::uint64_t high) {
+std::uint64_t whole_number(std::string_view name, std::string_view text, std::uint64_t low,
+                           std::uint64_t high) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || number < low || number > high)
-    throw UsageError(fmt::format("{} {}: want a whole number from {} to {}", name, text.substr(0, 40), low, high));
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || number < low ||
+      number > high)
+    throw UsageError(fmt::format("{} {}: want a whole number from {} to {}", name,
+                                 text.substr(0, 40), low, high));
   return number;
 }
 

@@ -19,7 +19,8 @@ const kernels::Kernel& kernel_named(std::string_view id, const reference::Shape&
 reference::Recipe recipe_from(std::string_view text);
 
 /// A whole number from `low` to `high`; `name` is the option, for the message.
-std::uint64_t whole_number(std::string_view name, std::string_view text, std::uint64_t low, std::uint64_t high);
+std::uint64_t whole_number(std::string_view name, std::string_view text, std::uint64_t low,
+                           std::uint64_t high);
 
 /// `'one' is not known; want one of one, two, three`, ready to be thrown.
 std::string unknown(std::string_view what, std::string_view found, std::string_view known);

@@ -25,18 +25,18 @@ namespace {
 
 /// What a level costs: chosen so that quick ends within 60 s and standard within 4 minutes on two cores.
 struct Amount {
-  const char* seeds;     ///< of each point of a figure
-  int cases;             ///< of each law on each kernel
-  bool every_kernel;     ///< or a selection
-  bool locate;           ///< look for the tile at which an edge case goes wrong
+  const char* seeds; ///< of each point of a figure
+  int cases;         ///< of each law on each kernel
+  bool every_kernel; ///< or a selection
+  bool locate;       ///< look for the tile at which an edge case goes wrong
 };
 
 Amount amount_of(Level level) {
   switch (level) {
   case Level::quick:
-    return {"1", 4, false, false};
+    return {"1", 8, false, false};
   case Level::standard:
-    return {"1,2,3", 8, true, true};
+    return {"1,2,3", 20, true, true};
   case Level::full:
     break;
   }
@@ -63,21 +63,52 @@ struct FigureSpec {
 
 const std::vector<FigureSpec>& figure_specs() {
   static const std::vector<FigureSpec> specs{
-      {"keys-positive", "Error against the number of keys, V of one sign",
-       "Nothing cancels in V, so every rounding of the carried O stays: the error grows with the number of tiles.", "n_kv",
-       "keys N", 2, "n_q=8 d=64 v=positive", "64..131072", "fa1.Br32xBc32", {{64, 1024}, {1024, 131072}}},
-      {"keys-normal", "Error against the number of keys, V of both signs",
-       "The output shrinks as 1/sqrt(N) while sum p|v| does not, and so does most of the error.", "n_kv", "keys N", 2,
-       "n_q=8 d=64", "64..131072", "fa1.Br32xBc32", {{64, 131072}}},
-      {"head", "Error against the head dimension",
-       "Scores keep their size (scale = 1/sqrt(d)), so only the d roundings of each dot product are added.", "d",
-       "head dimension d", 2, "n_q=32 n_kv=1024", "1..256", "fa1.Br16xBc16", {{4, 256}}},
-      {"range", "Error against the range of the scores",
-       "An error of a score is an absolute error of the exponent, so it grows with sigma until one key takes all the "
-       "weight. Further right, where the scores carry no digit or q k overflows, nothing is promised: undecided, see the "
+      {"keys-positive",
+       "Error against the number of keys, V of one sign",
+       "Nothing cancels in V, so every rounding of the carried O stays: the error grows with the "
+       "number of tiles.",
+       "n_kv",
+       "keys N",
+       2,
+       "n_q=8 d=64 v=positive",
+       "64..131072",
+       "fa1.Br32xBc32",
+       {{64, 1024}, {1024, 131072}}},
+      {"keys-normal",
+       "Error against the number of keys, V of both signs",
+       "The output shrinks as 1/sqrt(N) while sum p|v| does not, and so does most of the error.",
+       "n_kv",
+       "keys N",
+       2,
+       "n_q=8 d=64",
+       "64..131072",
+       "fa1.Br32xBc32",
+       {{64, 131072}}},
+      {"head",
+       "Error against the head dimension",
+       "Scores keep their size (scale = 1/sqrt(d)), so only the d roundings of each dot product "
+       "are added.",
+       "d",
+       "head dimension d",
+       2,
+       "n_q=32 n_kv=1024",
+       "1..256",
+       "fa1.Br16xBc16",
+       {{4, 256}}},
+      {"range",
+       "Error against the range of the scores",
+       "An error of a score is an absolute error of the exponent, so it grows with sigma until one "
+       "key takes all the "
+       "weight. Further right, where the scores carry no digit or q k overflows, nothing is "
+       "promised: undecided, see the "
        "numbers.",
-       "sigma", "standard deviation of the scores, sigma", 10, "n_q=32 n_kv=1024 d=64",
-       "1e-4,1e-3,1e-2,1e-1,1,3,10,30,1e2,1e3,1e4,1e6,1e9,1e18,1e30,1e37", "fa1.Br32xBc32", {{1e-4, 1e-1}, {1, 1e2}}},
+       "sigma",
+       "standard deviation of the scores, sigma",
+       10,
+       "n_q=32 n_kv=1024 d=64",
+       "1e-4,1e-3,1e-2,1e-1,1,3,10,30,1e2,1e3,1e4,1e6,1e9,1e18,1e30,1e37",
+       "fa1.Br32xBc32",
+       {{1e-4, 1e-1}, {1, 1e2}}},
   };
   return specs;
 }
@@ -137,7 +168,8 @@ Json point_of(double x, std::span<const Run* const> runs) {
           {"reproduce", run_line(worst->record)}};
 }
 
-Json slope_of(std::string_view quantity, Range range, std::span<const Run* const> runs, auto&& value) {
+Json slope_of(std::string_view quantity, Range range, std::span<const Run* const> runs,
+              auto&& value) {
   std::vector<double> x, y;
   for (const Run* run : runs)
     if (run->x >= range.low && run->x <= range.high) {
@@ -145,11 +177,13 @@ Json slope_of(std::string_view quantity, Range range, std::span<const Run* const
       y.push_back(value(run->record));
     }
   const numerics::Slope fit = numerics::log_log_slope(x, y);
-  return {{"quantity", quantity},     {"from", range.low},          {"to", range.high},     {"slope", number(fit.slope)},
-          {"low", number(fit.low)}, {"high", number(fit.high)}, {"points", fit.points}};
+  return {{"quantity", quantity},       {"from", range.low},      {"to", range.high},
+          {"slope", number(fit.slope)}, {"low", number(fit.low)}, {"high", number(fit.high)},
+          {"points", fit.points}};
 }
 
-Json figure_of(const FigureSpec& spec, const std::string& command, std::span<const Run* const> runs) {
+Json figure_of(const FigureSpec& spec, const std::string& command,
+               std::span<const Run* const> runs) {
   Json points = Json::array(), slopes = Json::array(), records = Json::array();
   for (std::size_t from = 0; from < runs.size();) {
     std::size_t to = from;
@@ -159,15 +193,19 @@ Json figure_of(const FigureSpec& spec, const std::string& command, std::span<con
     from = to;
   }
   for (const Range range : spec.fitted) {
-    slopes.push_back(slope_of("RMS error", range, runs, [](const auto& r) { return r.error.rms_relative; }));
-    slopes.push_back(slope_of("max error", range, runs, [](const auto& r) { return r.error.max_relative; }));
-    slopes.push_back(slope_of("bound", range, runs, [](const auto& r) { return r.error.bound_relative; }));
+    slopes.push_back(
+        slope_of("RMS error", range, runs, [](const auto& r) { return r.error.rms_relative; }));
+    slopes.push_back(
+        slope_of("max error", range, runs, [](const auto& r) { return r.error.max_relative; }));
+    slopes.push_back(
+        slope_of("bound", range, runs, [](const auto& r) { return r.error.bound_relative; }));
   }
   for (const Run* run : runs)
     records.push_back(to_json(run->record, Times::without));
-  return {{"id", spec.id},         {"title", spec.title},   {"says", spec.says},     {"key", spec.key},
-          {"x_title", spec.x_title}, {"x_base", spec.x_base}, {"recipe", spec.base},   {"kernel", spec.kernel},
-          {"reproduce", command},  {"points", points},      {"slopes", slopes},      {"records", records}};
+  return {{"id", spec.id},       {"title", spec.title},     {"says", spec.says},
+          {"key", spec.key},     {"x_title", spec.x_title}, {"x_base", spec.x_base},
+          {"recipe", spec.base}, {"kernel", spec.kernel},   {"reproduce", command},
+          {"points", points},    {"slopes", slopes},        {"records", records}};
 }
 
 struct Figures {
@@ -181,18 +219,24 @@ Figures measure_figures(const Amount& amount) {
   const numerics::Axis seeds = numerics::parse_axis(std::string("seed=") + amount.seeds);
   for (std::size_t f = 0; f < specs.size(); ++f) {
     const std::string vary = fmt::format("{}={}", specs[f].key, specs[f].vary);
-    commands.push_back(fmt::format("fa1lab sweep --vary {} --vary seed={} '{}' --kernel {}", vary, amount.seeds,
-                                   specs[f].base, specs[f].kernel));
+    commands.push_back(fmt::format("fa1lab sweep --vary {} --vary seed={} '{}' --kernel {}", vary,
+                                   amount.seeds, specs[f].base, specs[f].kernel));
     const std::vector<numerics::Axis> axes{numerics::parse_axis(vary), seeds};
     for (numerics::Point& point : numerics::expand(specs[f].base, axes)) {
-      const kernels::Kernel& kernel = kernels::find_kernel(specs[f].kernel, reference::shape_of(point.recipe));
-      runs.push_back({f, std::strtod(point.values.front().c_str(), nullptr), std::move(point.recipe), &kernel, {}});
+      const kernels::Kernel& kernel =
+          kernels::find_kernel(specs[f].kernel, reference::shape_of(point.recipe));
+      runs.push_back({f,
+                      std::strtod(point.values.front().c_str(), nullptr),
+                      std::move(point.recipe),
+                      &kernel,
+                      {}});
     }
   }
   // One more figure, over the tiles of one head dimension.
   std::map<int, const kernels::Kernel*> by_Bc;
   for (const kernels::Kernel& kernel : kernels::all_kernels())
-    if (kernel.variant == "fa1" && kernel.D == 8 && kernel.backend == kernels::Backend::cpu && !kernel.arithmetic.contracted)
+    if (kernel.variant == "fa1" && kernel.D == 8 && kernel.backend == kernels::Backend::cpu &&
+        !kernel.arithmetic.contracted)
       by_Bc.emplace(kernel.Bc, &kernel);
   for (const auto& [Bc, kernel] : by_Bc)
     for (const numerics::Point& point : numerics::expand(kTileRecipe, {&seeds, 1}))
@@ -201,7 +245,9 @@ Figures measure_figures(const Amount& amount) {
   // Largest first, so that the last core to finish finishes soon.
   std::vector<std::size_t> order(runs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto work = [&](std::size_t at) { return numerics::work_of(reference::shape_of(runs[at].recipe)); };
+  const auto work = [&](std::size_t at) {
+    return numerics::work_of(reference::shape_of(runs[at].recipe));
+  };
   std::ranges::stable_sort(order, std::greater{}, work);
   double total = 0.0;
   for (const std::size_t at : order)
@@ -225,12 +271,22 @@ Figures measure_figures(const Amount& amount) {
       result.figures.push_back(figure_of(specs[f], commands[f], of_figure));
       continue;
     }
-    const FigureSpec tiles{"tile", "Error against the width of the tiles",
-                           "Narrow tiles round the carried O often, wide ones sum many terms in a row: the error is "
-                           "least in between, near Bc = N^(2/3). The command is for the narrowest; the numbers name the others.",
-                           "Bc", "keys a tile, Bc", 2, kTileRecipe, "", "every fa1 tile with D = 8", {}};
+    const FigureSpec tiles{
+        "tile",
+        "Error against the width of the tiles",
+        "Narrow tiles round the carried O often, wide ones sum many terms in a row: the error is "
+        "least in between, near Bc = N^(2/3). The command is for the narrowest; the numbers name "
+        "the others.",
+        "Bc",
+        "keys a tile, Bc",
+        2,
+        kTileRecipe,
+        "",
+        "every fa1 tile with D = 8",
+        {}};
     result.figures.push_back(figure_of(
-        tiles, fmt::format("fa1lab run '{}' --kernel {}", kTileRecipe, by_Bc.begin()->second->id), of_figure));
+        tiles, fmt::format("fa1lab run '{}' --kernel {}", kTileRecipe, by_Bc.begin()->second->id),
+        of_figure));
   }
   for (const std::size_t f : {std::size_t{0}, std::size_t{1}}) {
     std::array<std::int64_t, numerics::kUlpBins> bins{};
@@ -238,7 +294,9 @@ Figures measure_figures(const Amount& amount) {
       if (run.figure == f)
         for (std::size_t bin = 0; bin < bins.size(); ++bin)
           bins[bin] += run.record.error.ulp_histogram[bin];
-    result.histogram.push_back({{"figure", specs[f].id}, {"name", f == 0 ? "V of one sign" : "V of both signs"}, {"bins", bins}});
+    result.histogram.push_back({{"figure", specs[f].id},
+                                {"name", f == 0 ? "V of one sign" : "V of both signs"},
+                                {"bins", bins}});
   }
   return result;
 }
@@ -283,47 +341,52 @@ Json check_laws(const Amount& amount, std::uint64_t seed) {
       of_kernels.push_back(std::move(record));
     }
     const bool bitwise = laws[l].kind == properties::Kind::exact;
-    json.push_back({{"id", laws[l].id},
-                    {"kind", properties::name_of(laws[l].kind)},
-                    {"says", laws[l].says},
-                    {"formula", laws[l].formula},
-                    {"answer", violation != nullptr ? "violated" : held > 0 ? "held" : "not-applicable"},
-                    {"held", held},
-                    {"not_applicable", not_applicable},
-                    {"cases", amount.cases},
-                    {"worst_fraction", number(worst->worst_fraction)},
-                    {"worst_kernel", worst->kernel->id},
-                    {"worst_recipe", worst->worst_recipe},
-                    {"violation", violation == nullptr ? "" : violation->violation},
-                    {"reproduce", violation != nullptr ? violation->replay()
-                                  : bitwise            ? fmt::format("fa1lab check --kernel {} --invariant {} --cases {} --seed {}",
-                                                                     chosen.size() == kernels::all_kernels().size()
-                                                                         ? std::string("all")
-                                                                         : chosen.front()->id,
-                                                                     laws[l].id, amount.cases, seed)
-                                                       : properties::replay_line(worst->worst_recipe, worst->kernel->id,
-                                                                                 laws[l].id)},
-                    {"kernels", std::move(of_kernels)}});
+    json.push_back(
+        {{"id", laws[l].id},
+         {"kind", properties::name_of(laws[l].kind)},
+         {"says", laws[l].says},
+         {"formula", laws[l].formula},
+         {"answer", violation != nullptr ? "violated"
+                    : held > 0           ? "held"
+                                         : "not-applicable"},
+         {"held", held},
+         {"not_applicable", not_applicable},
+         {"cases", amount.cases},
+         {"worst_fraction", number(worst->worst_fraction)},
+         {"worst_kernel", worst->kernel->id},
+         {"worst_recipe", worst->worst_recipe},
+         {"violation", violation == nullptr ? "" : violation->violation},
+         {"reproduce",
+          violation != nullptr ? violation->replay()
+          : bitwise
+              ? fmt::format("fa1lab check --kernel {} --invariant {} --cases {} --seed {}",
+                            chosen.size() == kernels::all_kernels().size() ? std::string("all")
+                                                                           : chosen.front()->id,
+                            laws[l].id, amount.cases, seed)
+              : properties::replay_line(worst->worst_recipe, worst->kernel->id, laws[l].id)},
+         {"kernels", std::move(of_kernels)}});
   }
   return json;
 }
 
-Json to_json(const numerics::EdgeCase& edge_case, const std::string& kernel, const numerics::EdgeOutcome& outcome) {
-  return {{"what", "edge-case"},
-          {"id", edge_case.id},
-          {"section", edge_case.section},
-          {"kind", numerics::name_of(edge_case.kind)},
-          {"why", edge_case.why},
-          {"recipe", edge_case.recipe()},
-          {"kernel", kernel},
-          {"truth", outcome.truth_text},
-          {"gives", outcome.kernel_text},
-          {"as_catalogued", outcome.as_catalogued},
-          {"verdict", numerics::name_of(outcome.verdict.judgement)},
-          {"detail", outcome.detail},
-          {"first_bad_tile", outcome.first_bad_tile ? Json(*outcome.first_bad_tile) : Json(nullptr)},
-          {"why_bad", outcome.why_bad},
-          {"reproduce", fmt::format("fa1lab repro {} --trace", edge_case.id)}};
+Json to_json(const numerics::EdgeCase& edge_case, const std::string& kernel,
+             const numerics::EdgeOutcome& outcome) {
+  return {
+      {"what", "edge-case"},
+      {"id", edge_case.id},
+      {"section", edge_case.section},
+      {"kind", numerics::name_of(edge_case.kind)},
+      {"why", edge_case.why},
+      {"recipe", edge_case.recipe()},
+      {"kernel", kernel},
+      {"truth", outcome.truth_text},
+      {"gives", outcome.kernel_text},
+      {"as_catalogued", outcome.as_catalogued},
+      {"verdict", numerics::name_of(outcome.verdict.judgement)},
+      {"detail", outcome.detail},
+      {"first_bad_tile", outcome.first_bad_tile ? Json(*outcome.first_bad_tile) : Json(nullptr)},
+      {"why_bad", outcome.why_bad},
+      {"reproduce", fmt::format("fa1lab repro {} --trace", edge_case.id)}};
 }
 
 Json run_edge_cases(const Amount& amount) {
@@ -337,7 +400,9 @@ Json run_edge_cases(const Amount& amount) {
   };
   const auto texts = in_processes(
       cases.size(),
-      [&](std::size_t at) { return record_of(at).dump(-1, ' ', false, Json::error_handler_t::replace); },
+      [&](std::size_t at) {
+        return record_of(at).dump(-1, ' ', false, Json::error_handler_t::replace);
+      },
       [&](std::size_t at, const std::string& why) {
         numerics::EdgeOutcome outcome;
         outcome.detail = why;
@@ -359,13 +424,19 @@ Json run_edge_cases(const Amount& amount) {
 struct Count {
   std::string what;
   std::int64_t asked = 0, held = 0, undecided = 0;
-  double worst = std::numeric_limits<double>::quiet_NaN(); ///< fraction of the bound; NaN: there is none
+  double worst =
+      std::numeric_limits<double>::quiet_NaN(); ///< fraction of the bound; NaN: there is none
   std::string note = {};
 
   bool fine() const { return held + undecided == asked; }
   Json json() const {
-    return {{"what", what},   {"asked", asked},          {"held", held}, {"undecided", undecided},
-            {"wrong", asked - held - undecided}, {"worst_fraction", number(worst)}, {"note", note}};
+    return {{"what", what},
+            {"asked", asked},
+            {"held", held},
+            {"undecided", undecided},
+            {"wrong", asked - held - undecided},
+            {"worst_fraction", number(worst)},
+            {"note", note}};
   }
 };
 
@@ -407,7 +478,8 @@ Json summary_of(const Json& report) {
   errors.note = "undecided: the scores carry no digit, or q k overflows";
   counts.push_back(errors);
   for (const bool contract : {true, false}) {
-    Count edges{contract ? "edge cases a kernel must get right" : "edge cases the FA1 recurrence cannot get right"};
+    Count edges{contract ? "edge cases a kernel must get right"
+                         : "edge cases the FA1 recurrence cannot get right"};
     for (const Json& edge_case : report["edge_cases"])
       if ((edge_case["kind"] == "contract") == contract) {
         ++edges.asked;
@@ -421,16 +493,17 @@ Json summary_of(const Json& report) {
   const std::int64_t edges = counts[3].asked + counts[4].asked;
   std::string sentence;
   if (fine) {
-    sentence = fmt::format("Everything held: {} laws on {} kernel instances over {} generated cases, {} edge cases as "
-                           "catalogued ({} of them documented limits of the recurrence), and no measured error beyond "
-                           "{:.2g} of its proved bound.",
-                           counts[0].asked + counts[1].asked, kernels, cases, edges, counts[4].asked, counts[2].worst);
+    sentence = fmt::format(
+        "Everything held: {} laws on {} kernel instances over {} generated cases, {} edge cases as "
+        "catalogued ({} of them documented limits of the recurrence), and no measured error beyond "
+        "{:.2g} of its proved bound.",
+        counts[0].asked + counts[1].asked, kernels, cases, edges, counts[4].asked, counts[2].worst);
   } else {
     std::string wrong;
     for (const Count& count : counts)
       if (!count.fine())
-        wrong += fmt::format("{}{} of {} {}", wrong.empty() ? "" : ", ", count.asked - count.held - count.undecided,
-                             count.asked, count.what);
+        wrong += fmt::format("{}{} of {} {}", wrong.empty() ? "" : ", ",
+                             count.asked - count.held - count.undecided, count.asked, count.what);
     sentence = fmt::format("Not everything held. Wrong: {}.", wrong);
   }
   Json rows = Json::array();

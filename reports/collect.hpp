@@ -21,5 +21,4 @@ Json collect(Level level, std::uint64_t seed);
 /// False where anything was proved wrong.
 bool held(const Json& report);
 
-
 } // namespace fa1::reports

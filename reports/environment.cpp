@@ -34,7 +34,8 @@ std::string revision() {
   std::string quoted;
   for (const char c : std::string_view(kSourceFolder))
     quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  const std::string command = "git -C '" + quoted + "' describe --always --dirty --abbrev=12 2>/dev/null";
+  const std::string command =
+      "git -C '" + quoted + "' describe --always --dirty --abbrev=12 2>/dev/null";
   FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr)
     return {};
@@ -60,7 +61,8 @@ Environment gather() {
   e.libc = fmt::format("glibc {}", gnu_get_libc_version());
   utsname kernel{};
   uname(&kernel);
-  e.system = fmt::format("{}, {} {}", field("/etc/os-release", "PRETTY_NAME"), kernel.sysname, kernel.machine);
+  e.system = fmt::format("{}, {} {}", field("/etc/os-release", "PRETTY_NAME"), kernel.sysname,
+                         kernel.machine);
   e.cpu = field("/proc/cpuinfo", "model name");
   e.cores = cores();
   const std::string obstacle = kernels::cuda_obstacle();

@@ -6,15 +6,16 @@
 namespace fa1::reports {
 
 struct Environment {
-  std::string revision;   ///< of the source, `-dirty` where it was changed; empty outside a git checkout
-  std::string compiler;   ///< name and version
-  std::string flags;      ///< those that decide about arithmetic
+  std::string
+      revision; ///< of the source, `-dirty` where it was changed; empty outside a git checkout
+  std::string compiler; ///< name and version
+  std::string flags;    ///< those that decide about arithmetic
   std::string build_type;
-  std::string libc;       ///< whose expf it is
+  std::string libc; ///< whose expf it is
   std::string system;
   std::string cpu;
   unsigned cores = 0;
-  std::string cuda;       ///< what CUDA kernels can run on, or why they cannot
+  std::string cuda; ///< what CUDA kernels can run on, or why they cannot
 };
 
 /// Gathered once.

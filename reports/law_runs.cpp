@@ -38,7 +38,8 @@ LawResult result_of(const std::string& text) {
 } // namespace
 
 std::vector<LawResult> check_all(std::span<const properties::Invariant* const> laws,
-                                 std::span<const kernels::Kernel* const> kernels, int cases, std::uint64_t seed) {
+                                 std::span<const kernels::Kernel* const> kernels, int cases,
+                                 std::uint64_t seed) {
   std::vector<LawResult> results(laws.size() * kernels.size());
   std::vector<std::size_t> forked, here; // positions in `results`
   for (std::size_t at = 0; at < results.size(); ++at)
@@ -46,7 +47,8 @@ std::vector<LawResult> check_all(std::span<const properties::Invariant* const> l
 
   Progress progress("laws", static_cast<double>(results.size()));
   const auto check = [&](std::size_t at) {
-    return properties::check(*laws[at / kernels.size()], *kernels[at % kernels.size()], cases, seed);
+    return properties::check(*laws[at / kernels.size()], *kernels[at % kernels.size()], cases,
+                             seed);
   };
   const auto texts = in_processes(
       forked.size(), [&](std::size_t i) { return text_of(check(forked[i])); },

@@ -12,7 +12,7 @@ namespace fa1::reports {
 
 /// [law][kernel]. A law that crashes the process it runs in is violated, and its detail says so.
 std::vector<properties::LawResult> check_all(std::span<const properties::Invariant* const> laws,
-                                             std::span<const kernels::Kernel* const> kernels, int cases,
-                                             std::uint64_t seed);
+                                             std::span<const kernels::Kernel* const> kernels,
+                                             int cases, std::uint64_t seed);
 
 } // namespace fa1::reports

@@ -40,9 +40,11 @@ int run(const Command& command) {
   } catch (const kernels::KernelError& error) {
     return complain(kBadInput, error.what());
   } catch (const simt::ExecutorError& error) {
-    return complain(kProvedWrong, fmt::format("the kernel broke the rules of CUDA: {}", error.what()));
+    return complain(kProvedWrong,
+                    fmt::format("the kernel broke the rules of CUDA: {}", error.what()));
   } catch (const std::bad_alloc&) {
-    return complain(kBadInput, fmt::format("{}: out of memory; want a smaller problem", command.app->get_name()));
+    return complain(kBadInput, fmt::format("{}: out of memory; want a smaller problem",
+                                           command.app->get_name()));
   } catch (const std::exception& error) {
     return complain(kBadInput, fmt::format("{}: {}", command.app->get_name(), error.what()));
   }
@@ -57,10 +59,13 @@ int flushed(int status) {
 }
 
 int start(int count, char** words) {
-  CLI::App program("A laboratory for one question: is this FlashAttention kernel right, and if not, how wrong, where and why?",
+  CLI::App program("A laboratory for one question: is this FlashAttention kernel right, and if "
+                   "not, how wrong, where and why?",
                    "fa1lab");
-  program.footer("Status: 0 all held, 1 something proved wrong, 2 bad usage or input, 3 something missing here.\n\n"
-                 "Example:\n  fa1lab report --quick\n\nfa1lab COMMAND --help says more about one command.");
+  program.footer(
+      "Status: 0 all held, 1 something proved wrong, 2 bad usage or input, 3 something missing "
+      "here.\n\n"
+      "Example:\n  fa1lab report --quick\n\nfa1lab COMMAND --help says more about one command.");
   program.require_subcommand(1);
   const std::array commands{add_report(program), add_repro(program), add_run(program),
                             add_check(program),  add_sweep(program), add_list(program)};
@@ -71,10 +76,11 @@ int start(int count, char** words) {
   if (count < 2)
     return complain(kBadInput, fmt::format("want a command: one of {}; see fa1lab --help", names));
   const std::string first = words[1];
-  const auto* const chosen =
-      std::ranges::find_if(commands, [&](const Command& command) { return command.app->get_name() == first; });
-  if (!first.starts_with("-") && chosen == commands.end())
-    return complain(kBadInput, fmt::format("command '{}' is unknown; want one of {}", first, names));
+  const auto* const chosen = std::ranges::find_if(
+      commands, [&](const Command& command) { return command.app->get_name() == first; });
+  if (first != "-h" && first != "--help" && chosen == commands.end())
+    return complain(kBadInput,
+                    fmt::format("command '{}' is unknown; want one of {}", first, names));
 
   try {
     program.parse(count, words);
@@ -84,7 +90,8 @@ int start(int count, char** words) {
     return program.exit(help);
   } catch (const CLI::ParseError& error) {
     const std::string command = chosen == commands.end() ? "" : first + " ";
-    return complain(kBadInput, fmt::format("{}{}; see fa1lab {}--help", chosen == commands.end() ? "" : first + ": ",
+    return complain(kBadInput, fmt::format("{}{}; see fa1lab {}--help",
+                                           chosen == commands.end() ? "" : first + ": ",
                                            error.what(), command));
   }
   return run(*chosen);
@@ -93,4 +100,6 @@ int start(int count, char** words) {
 } // namespace
 } // namespace fa1::reports
 
-int main(int count, char** words) { return fa1::reports::flushed(fa1::reports::start(count, words)); }
+int main(int count, char** words) {
+  return fa1::reports::flushed(fa1::reports::start(count, words));
+}

@@ -41,7 +41,8 @@ void write_all(const fs::path& file, std::string_view text, const fs::path& show
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
-  if (fsync(fd) != 0 && errno != EINVAL && errno != EROFS) { // pipes and devices have nothing to synchronise
+  if (fsync(fd) != 0 && errno != EINVAL &&
+      errno != EROFS) { // pipes and devices have nothing to synchronise
     const int error = errno;
     close(fd);
     fail(shown, error);
@@ -66,8 +67,10 @@ void remove_leftovers(const fs::path& target) {
     if (!name.starts_with(start))
       continue;
     pid_t process = 0;
-    const auto [end, error] = std::from_chars(name.data() + start.size(), name.data() + name.size(), process);
-    if (error == std::errc{} && end == name.data() + name.size() && process > 0 && kill(process, 0) != 0 && errno == ESRCH)
+    const auto [end, error] =
+        std::from_chars(name.data() + start.size(), name.data() + name.size(), process);
+    if (error == std::errc{} && end == name.data() + name.size() && process > 0 &&
+        kill(process, 0) != 0 && errno == ESRCH)
       fs::remove_all(entry.path(), ignored);
   }
 }
@@ -122,16 +125,17 @@ NewFolder::NewFolder(fs::path target, const std::vector<std::string>& may_hold) 
   if (fs::is_directory(status)) {
     if (access(target_.c_str(), W_OK) != 0)
       fail(target_, errno);
-    for (auto entry = fs::recursive_directory_iterator(target_, error); entry != fs::recursive_directory_iterator();
-         entry.increment(error)) {
+    for (auto entry = fs::recursive_directory_iterator(target_, error);
+         entry != fs::recursive_directory_iterator(); entry.increment(error)) {
       const std::string relative = fs::relative(entry->path(), target_).generic_string();
       const bool known = std::ranges::any_of(may_hold, [&](const std::string& name) {
         return name == relative || name.starts_with(relative + "/");
       });
       if (!known)
-        throw UsageError(fmt::format("--out '{}': holds '{}', which is no part of a report; want a new folder, an empty "
-                                     "one or an earlier report",
-                                     target_.string(), relative));
+        throw UsageError(fmt::format(
+            "--out '{}': holds '{}', which is no part of a report; want a new folder, an empty "
+            "one or an earlier report",
+            target_.string(), relative));
     }
     if (error)
       fail(target_, error.value());
@@ -175,8 +179,8 @@ void NewFolder::publish() {
     if (rename(beside_.c_str(), target_.c_str()) != 0) {
       const int why = errno;
       if (rename(old.c_str(), target_.c_str()) != 0)
-        throw UsageError(fmt::format("cannot write '{}': {}; the report before is in '{}'", target_.string(),
-                                     std::strerror(why), old.string()));
+        throw UsageError(fmt::format("cannot write '{}': {}; the report before is in '{}'",
+                                     target_.string(), std::strerror(why), old.string()));
       fail(target_, why);
     }
     fs::remove_all(old, error);

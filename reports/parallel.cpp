@@ -30,13 +30,16 @@ struct Head {
   std::uint64_t length;
 };
 
-[[noreturn]] void fail(const char* call) { throw std::system_error(errno, std::generic_category(), call); }
+[[noreturn]] void fail(const char* call) {
+  throw std::system_error(errno, std::generic_category(), call);
+}
 
 /// The next job, shared by all workers.
 class Counter {
 public:
   Counter() {
-    void* const page = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const page =
+        mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
       fail("mmap");
     shared_ = new (page) Shared(0);
@@ -68,7 +71,8 @@ void say(int pipe, Note note, std::size_t job, const std::string& text) {
   }
 }
 
-[[noreturn]] void work(int pipe, std::size_t count, Counter& counter, const std::function<std::string(std::size_t)>& job) {
+[[noreturn]] void work(int pipe, std::size_t count, Counter& counter,
+                       const std::function<std::string(std::size_t)>& job) {
   prctl(PR_SET_PDEATHSIG, SIGKILL); // a killed report leaves no workers behind
   for (std::size_t i = counter.next(); i < count; i = counter.next()) {
     say(pipe, Note::started, i, "");
@@ -115,14 +119,17 @@ std::string end_of(pid_t process) {
       return "its process is lost";
   if (WIFSIGNALED(status))
     return fmt::format("the process died: {}", strsignal(WTERMSIG(status)));
-  return WEXITSTATUS(status) == 0 ? "" : fmt::format("the process ended with status {}", WEXITSTATUS(status));
+  return WEXITSTATUS(status) == 0
+             ? ""
+             : fmt::format("the process ended with status {}", WEXITSTATUS(status));
 }
 
 } // namespace
 
-std::vector<std::string> in_processes(std::size_t count, const std::function<std::string(std::size_t)>& job,
-                                      const std::function<std::string(std::size_t, const std::string&)>& lost,
-                                      const std::function<void(std::size_t)>& done) {
+std::vector<std::string>
+in_processes(std::size_t count, const std::function<std::string(std::size_t)>& job,
+             const std::function<std::string(std::size_t, const std::string&)>& lost,
+             const std::function<void(std::size_t)>& done) {
   std::cout.flush();
   std::fflush(nullptr);
   std::vector<std::string> texts(count);

@@ -48,8 +48,9 @@ template <class Job> void in_parallel(std::size_t count, const Job& job) {
 
 /// The texts of job(0) ... job(count - 1). A job whose process dies has the text lost(i, why); an exception in a job is
 /// rethrown here as std::runtime_error. `done` is called here after each job.
-std::vector<std::string> in_processes(std::size_t count, const std::function<std::string(std::size_t)>& job,
-                                      const std::function<std::string(std::size_t, const std::string&)>& lost,
-                                      const std::function<void(std::size_t)>& done);
+std::vector<std::string>
+in_processes(std::size_t count, const std::function<std::string(std::size_t)>& job,
+             const std::function<std::string(std::size_t, const std::string&)>& lost,
+             const std::function<void(std::size_t)>& done);
 
 } // namespace fa1::reports

@@ -49,7 +49,8 @@ public:
     path_ = (fs::temp_directory_path(error) / "fa1lab-plot-XXXXXX").string();
     const int file = error ? -1 : mkstemp(path_.data());
     if (file < 0)
-      throw UsageError(fmt::format("cannot write a temporary file '{}': want TMPDIR to name a writable folder", path_));
+      throw UsageError(fmt::format(
+          "cannot write a temporary file '{}': want TMPDIR to name a writable folder", path_));
     close(file);
   }
   ~TemporaryFile() {
@@ -104,8 +105,7 @@ std::string with_variables(std::string svg) {
     const std::regex marker(fmt::format(R"(rgb\(\s*{0},\s*{0},\s*{0}\))", paint.marker));
     svg = std::regex_replace(svg, marker, fmt::format("var({})", paint.variable));
   }
-  svg = replaced(svg, "color=\"black\"", "color=\"var(--ink)\"");
-  return replaced(svg, "fill=\"black\"", "fill=\"var(--ink)\"");
+  return replaced(svg, "\"black\"", "\"var(--ink)\"");
 }
 
 std::string with_own_ids(std::string svg, const std::string& id) {
@@ -128,7 +128,8 @@ void require_gnuplot() {
   for (std::string folder; std::getline(folders, folder, ':');)
     if (access((folder + "/gnuplot").c_str(), X_OK) == 0)
       return;
-  throw EnvironmentError("the plots need the program gnuplot, which is not on PATH; want the package gnuplot-nox");
+  throw EnvironmentError(
+      "the plots need the program gnuplot, which is not on PATH; want the package gnuplot-nox");
 }
 
 std::string draw(const Plot& plot) {
@@ -140,16 +141,19 @@ std::string draw(const Plot& plot) {
             << "set output " << literal(file.path()) << "\n"
             << "set border 3 lc " << ink() << "\nset tics nomirror textcolor " << ink() << "\n"
             << "set grid lw 0.5 lc " << faint() << " dt 1\n"
-            << "set key above left Left reverse maxcols 2 width -2 samplen 2 textcolor " << ink() << "\n"
+            << "set key above left Left reverse maxcols 2 width -2 samplen 2 textcolor " << ink()
+            << "\n"
             << "set xlabel " << literal(plot.x_title) << " textcolor " << ink() << "\n"
             << "set ylabel " << literal(plot.y_title) << " textcolor " << ink() << "\n"
             << axis('x', plot.x_base) << axis('y', plot.y_log ? 10 : 0)
             << (plot.y_log ? "" : "set yrange [0:*]\n")
-            << "set offsets graph 0.02, graph 0.02, graph 0.05, graph " << (plot.y_log ? 0.05 : 0.0) << "\nset boxwidth " << plot.bar_width << "\n";
+            << "set offsets graph 0.02, graph 0.02, graph 0.05, graph " << (plot.y_log ? 0.05 : 0.0)
+            << "\nset boxwidth " << plot.bar_width << "\n";
     if (!plot.x_ticks.empty()) {
       gnuplot << "set xtics rotate by -55 (";
       for (std::size_t i = 0; i < plot.x_ticks.size(); ++i)
-        gnuplot << (i == 0 ? "" : ", ") << literal(plot.x_ticks[i].second) << " " << plot.x_ticks[i].first;
+        gnuplot << (i == 0 ? "" : ", ") << literal(plot.x_ticks[i].second) << " "
+                << plot.x_ticks[i].first;
       gnuplot << ")\n";
     }
     std::vector<std::vector<std::pair<double, double>>> data;
@@ -158,15 +162,15 @@ std::string draw(const Plot& plot) {
     for (const Series& series : plot.series) {
       auto& kept = data.emplace_back();
       std::ranges::copy_if(series.points, std::back_inserter(kept), [&](const auto& point) {
-        return std::isfinite(point.first) && std::isfinite(point.second) && (plot.x_base == 0 || point.first > 0.0) &&
-               (!plot.y_log || point.second > 0.0);
+        return std::isfinite(point.first) && std::isfinite(point.second) &&
+               (plot.x_base == 0 || point.first > 0.0) && (!plot.y_log || point.second > 0.0);
       });
       if (kept.empty()) {
         data.pop_back();
         continue;
       }
-      command += fmt::format("{} '-' {} title {}", command.empty() ? "plot" : ",", style_of(series, points_style),
-                             literal(series.name));
+      command += fmt::format("{} '-' {} title {}", command.empty() ? "plot" : ",",
+                             style_of(series, points_style), literal(series.name));
       if (series.mark == Mark::points)
         points_style += 2;
     }
@@ -179,14 +183,16 @@ std::string draw(const Plot& plot) {
   std::ifstream in(file.path());
   std::string svg(std::istreambuf_iterator<char>(in), {});
   if (svg.find("</svg>") == std::string::npos)
-    throw EnvironmentError(fmt::format("gnuplot drew no plot '{}' into '{}'", plot.id, file.path()));
+    throw EnvironmentError(
+        fmt::format("gnuplot drew no plot '{}' into '{}'", plot.id, file.path()));
 
   svg.erase(0, svg.find("<svg"));
   svg = with_own_ids(with_variables(std::move(svg)), plot.id);
-  svg = std::regex_replace(svg, std::regex("<title>Gnuplot</title>"), "<title>" + escaped(plot.title) + "</title>");
+  svg = std::regex_replace(svg, std::regex("<title>Gnuplot</title>"),
+                           "<title>" + escaped(plot.title) + "</title>");
   // As wide as the page lets it be.
-  svg = std::regex_replace(svg, std::regex(R"(<svg\s+width="\d+" height="\d+")"), "<svg role=\"img\"",
-                           std::regex_constants::format_first_only);
+  svg = std::regex_replace(svg, std::regex(R"(<svg\s+width="\d+" height="\d+")"),
+                           "<svg role=\"img\"", std::regex_constants::format_first_only);
   return svg;
 }
 
@@ -200,8 +206,9 @@ std::string plot_colours(bool dark) {
 std::string stand_alone(const std::string& svg) {
   const std::size_t after_tag = svg.find('>') + 1;
   return "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n" + svg.substr(0, after_tag) +
-         fmt::format("\n<style>svg {{ {} }} @media (prefers-color-scheme: dark) {{ svg {{ {} }} }}</style>",
-                     plot_colours(false), plot_colours(true)) +
+         fmt::format(
+             "\n<style>svg {{ {} }} @media (prefers-color-scheme: dark) {{ svg {{ {} }} }}</style>",
+             plot_colours(false), plot_colours(true)) +
          svg.substr(after_tag);
 }
 

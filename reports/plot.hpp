@@ -19,14 +19,15 @@ struct Series {
   std::string name;
   Mark mark = Mark::points;
   int colour = 1; ///< 1 to 4; 0 is the ink
-  std::vector<std::pair<double, double>> points; ///< those not finite, or not positive on a log axis, are left out
+  std::vector<std::pair<double, double>>
+      points; ///< those not finite, or not positive on a log axis, are left out
 };
 
 struct Plot {
-  std::string id;    ///< letters, digits, '-' and '_'
-  std::string title; ///< for screen readers and as a tooltip
+  std::string id;               ///< letters, digits, '-' and '_'
+  std::string title;            ///< for screen readers and as a tooltip
   std::string x_title, y_title; ///< with units
-  int x_base = 10; ///< of the logarithmic axis; 0: even axis
+  int x_base = 10;              ///< of the logarithmic axis; 0: even axis
   bool y_log = true;
   std::vector<Series> series;
   std::vector<std::pair<double, std::string>> x_ticks; ///< own tick labels, where there are any

@@ -25,7 +25,9 @@ Json to_json(const numerics::Element& e) {
           {"fraction", number(e.fraction())}};
 }
 
-std::string_view name_of(kernels::Backend backend) { return backend == kernels::Backend::cpu ? "cpu" : "cuda"; }
+std::string_view name_of(kernels::Backend backend) {
+  return backend == kernels::Backend::cpu ? "cpu" : "cuda";
+}
 
 } // namespace
 
@@ -41,12 +43,16 @@ double number_of(const Json& json) {
   if (json.is_number())
     return json.get<double>();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return json == "Infinity" ? kInfinity : json == "-Infinity" ? -kInfinity : std::numeric_limits<double>::quiet_NaN();
+  return json == "Infinity"    ? kInfinity
+         : json == "-Infinity" ? -kInfinity
+                               : std::numeric_limits<double>::quiet_NaN();
 }
 
 Json to_json(const Environment& e) {
-  return {{"revision", e.revision}, {"compiler", e.compiler}, {"flags", e.flags}, {"build_type", e.build_type},
-          {"libc", e.libc},         {"system", e.system},     {"cpu", e.cpu},     {"cores", e.cores},
+  return {{"revision", e.revision}, {"compiler", e.compiler},
+          {"flags", e.flags},       {"build_type", e.build_type},
+          {"libc", e.libc},         {"system", e.system},
+          {"cpu", e.cpu},           {"cores", e.cores},
           {"cuda", e.cuda}};
 }
 
@@ -119,7 +125,8 @@ Json to_json(const properties::LawResult& r, int cases, std::uint64_t seed) {
 }
 
 std::string run_line(const numerics::Record& record) {
-  return fmt::format("fa1lab run '{}' --kernel {}", reference::to_string(record.recipe), record.kernel);
+  return fmt::format("fa1lab run '{}' --kernel {}", reference::to_string(record.recipe),
+                     record.kernel);
 }
 
 } // namespace fa1::reports

@@ -33,13 +33,16 @@ std::string painted(std::string_view text, Colour colour) {
   static const bool colours = takes_escapes(STDOUT_FILENO) && !is_set("NO_COLOR");
   if (!colours || colour == Colour::plain)
     return std::string(text);
-  const int code = colour == Colour::good ? 32 : colour == Colour::warning ? 33 : colour == Colour::bad ? 31 : 2;
+  const int code = colour == Colour::good      ? 32
+                   : colour == Colour::warning ? 33
+                   : colour == Colour::bad     ? 31
+                                               : 2;
   return fmt::format("\033[{}m{}\033[0m", code, text);
 }
 
 Progress::Progress(std::string what, double work)
-    : what_(std::move(what)), work_(std::max(work, 1e-300)), on_terminal_(takes_escapes(STDERR_FILENO)),
-      start_(std::chrono::steady_clock::now()) {
+    : what_(std::move(what)), work_(std::max(work, 1e-300)),
+      on_terminal_(takes_escapes(STDERR_FILENO)), start_(std::chrono::steady_clock::now()) {
   if (on_terminal_)
     draw();
 }

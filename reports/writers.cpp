@@ -27,10 +27,14 @@ std::string shown(const Json& json, const char* format = "{:.3g}") {
 }
 
 /// A value of a horizontal axis: whole where it is whole.
-std::string shown_x(double x) { return x == std::floor(x) && x < 1e7 ? fmt::format("{:.0f}", x) : fmt::format("{:g}", x); }
+std::string shown_x(double x) {
+  return x == std::floor(x) && x < 1e7 ? fmt::format("{:.0f}", x) : fmt::format("{:g}", x);
+}
 
 std::string csv_field(const Json& value) {
-  std::string text = value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+  std::string text = value.is_string() ? value.get<std::string>()
+                     : value.is_null() ? ""
+                                       : value.dump();
   if (text.find_first_of(",\"\n\r") == std::string::npos)
     return text;
   std::string quoted = "\"";
@@ -106,12 +110,20 @@ Plot plot_of(const Json& figure) {
 }
 
 std::string edge_of_bin(std::size_t bin) {
-  return bin == 0 ? "0" : bin == 1 ? "1/2" : fmt::format("{:.0f}", std::ldexp(0.5, static_cast<int>(bin) - 1));
+  return bin == 0   ? "0"
+         : bin == 1 ? "1/2"
+                    : fmt::format("{:.0f}", std::ldexp(0.5, static_cast<int>(bin) - 1));
 }
 
 Plot histogram_of(const Json& histogram) {
-  Plot plot{"histogram", "Histogram of the errors in ulp", "|error| up to, in ulp of the exact answer", "share of outputs, %",
-            0,           false,                             {},                                          {}};
+  Plot plot{"histogram",
+            "Histogram of the errors in ulp",
+            "|error| up to, in ulp of the exact answer",
+            "share of outputs, %",
+            0,
+            false,
+            {},
+            {}};
   std::size_t last = 1;
   for (const Json& group : histogram)
     for (std::size_t bin = 0; bin < group["bins"].size(); ++bin)
@@ -123,13 +135,16 @@ Plot histogram_of(const Json& histogram) {
     for (const Json& count : histogram[g]["bins"])
       total += count.get<double>();
     Series bars{histogram[g]["name"], Mark::bars, static_cast<int>(g) + 1, {}};
-    const double shift = (static_cast<double>(g) - 0.5 * static_cast<double>(histogram.size() - 1)) * plot.bar_width;
+    const double shift =
+        (static_cast<double>(g) - 0.5 * static_cast<double>(histogram.size() - 1)) * plot.bar_width;
     for (std::size_t bin = 0; bin <= last; ++bin)
-      bars.points.emplace_back(static_cast<double>(bin) + shift, 100.0 * histogram[g]["bins"][bin].get<double>() / total);
+      bars.points.emplace_back(static_cast<double>(bin) + shift,
+                               100.0 * histogram[g]["bins"][bin].get<double>() / total);
     plot.series.push_back(std::move(bars));
   }
   for (std::size_t bin = 0; bin <= last; ++bin)
-    plot.x_ticks.emplace_back(static_cast<double>(bin), bin + 1 == numerics::kUlpBins ? "more" : edge_of_bin(bin));
+    plot.x_ticks.emplace_back(static_cast<double>(bin),
+                              bin + 1 == numerics::kUlpBins ? "more" : edge_of_bin(bin));
   return plot;
 }
 
@@ -155,8 +170,9 @@ Json view_of_figure(const Json& figure, const std::string& svg) {
   Json slopes = Json::array(), points = Json::array();
   for (const Json& fit : figure["slopes"])
     slopes.push_back(
-        {{"text", fmt::format("{} ~ {}^{} (95 %: {} to {}) for {} = {} to {}", fit["quantity"].get<std::string>(),
-                              figure["key"].get<std::string>(), shown(fit["slope"], "{:.3f}"), shown(fit["low"], "{:.3f}"),
+        {{"text", fmt::format("{} ~ {}^{} (95 %: {} to {}) for {} = {} to {}",
+                              fit["quantity"].get<std::string>(), figure["key"].get<std::string>(),
+                              shown(fit["slope"], "{:.3f}"), shown(fit["low"], "{:.3f}"),
                               shown(fit["high"], "{:.3f}"), figure["key"].get<std::string>(),
                               shown_x(number_of(fit["from"])), shown_x(number_of(fit["to"])))}});
   for (const Json& point : figure["points"]) {
@@ -164,8 +180,8 @@ Json view_of_figure(const Json& figure, const std::string& svg) {
     if (point["why"] != "")
       verdict += ": " + point["why"].get<std::string>();
     if (point["not_finite"] != 0)
-      verdict += fmt::format(" ({} of {:.0f} outputs NaN or Inf)", point["not_finite"].get<std::int64_t>(),
-                             number_of(point["elements"]));
+      verdict += fmt::format(" ({} of {:.0f} outputs NaN or Inf)",
+                             point["not_finite"].get<std::int64_t>(), number_of(point["elements"]));
     points.push_back({{"x", shown_x(number_of(point["x"]))},
                       {"max_error", shown(point["max_error"])},
                       {"rms_error", shown(point["rms_error"])},
@@ -180,20 +196,24 @@ Json view_of_figure(const Json& figure, const std::string& svg) {
           {"slopes", slopes},     {"has_slopes", !slopes.empty()},    {"points", points}};
 }
 
-std::string_view class_of(const Json& answer) { return answer == "held" ? "good" : answer == "violated" ? "bad" : "soft"; }
+std::string_view class_of(const Json& answer) {
+  return answer == "held" ? "good" : answer == "violated" ? "bad" : "soft";
+}
 
 Json view_of_laws(const Json& laws) {
   Json view = Json::array();
   for (const Json& law : laws)
-    view.push_back({{"id", law["id"]},
-                    {"kind", law["kind"]},
-                    {"says", law["says"]},
-                    {"answer", law["answer"] == "not-applicable" ? "not applicable" : law["answer"].get<std::string>()},
-                    {"class", class_of(law["answer"])},
-                    {"held", law["held"].dump()},
-                    {"worst", law["kind"] == "exact" ? "bitwise" : shown(law["worst_fraction"])},
-                    {"violation", law["violation"]},
-                    {"reproduce", law["reproduce"]}});
+    view.push_back(
+        {{"id", law["id"]},
+         {"kind", law["kind"]},
+         {"says", law["says"]},
+         {"answer",
+          law["answer"] == "not-applicable" ? "not applicable" : law["answer"].get<std::string>()},
+         {"class", class_of(law["answer"])},
+         {"held", law["held"].dump()},
+         {"worst", law["kind"] == "exact" ? "bitwise" : shown(law["worst_fraction"])},
+         {"violation", law["violation"]},
+         {"reproduce", law["reproduce"]}});
   return view;
 }
 
@@ -205,8 +225,8 @@ struct Instance {
 Instance instance_of(const std::string& id) {
   Instance instance;
   const std::size_t tile = id.rfind(".Br"), end = id.rfind('.');
-  if (tile == std::string::npos ||
-      std::sscanf(id.c_str() + tile, ".Br%dxBc%dxD%d", &instance.Br, &instance.Bc, &instance.D) != 3)
+  if (tile == std::string::npos || std::sscanf(id.c_str() + tile, ".Br%dxBc%dxD%d", &instance.Br,
+                                               &instance.Bc, &instance.D) != 3)
     return {0, 0, 0, id};
   instance.group = id.substr(0, tile) + " on " + id.substr(end + 1);
   return instance;
@@ -222,8 +242,12 @@ Json cell_of(const Json& law, const Json& result, bool first) {
     return {{"class", border}, {"text", "="}};
   const double fraction = number_of(result["worst_fraction"]);
   return {{"class", "h" + border},
-          {"heat", fmt::format("{:.2f}", 0.8 * std::sqrt(std::clamp(fraction, 0.0, 1.0)))}, // small fractions still differ
-          {"text", fraction == 0.0 ? "0" : fraction < 0.01 ? "<1" : fmt::format("{:.0f}", 100.0 * fraction)}};
+          {"heat",
+           fmt::format("{:.2f}", 0.8 * std::sqrt(std::clamp(fraction, 0.0,
+                                                            1.0)))}, // small fractions still differ
+          {"text", fraction == 0.0   ? "0"
+                   : fraction < 0.01 ? "<1"
+                                     : fmt::format("{:.0f}", 100.0 * fraction)}};
 }
 
 /// One table for each variant and back end; its columns are that group's kernels.
@@ -246,7 +270,8 @@ Json view_of_matrices(const Json& laws) {
         spans.push_back({{"D", std::to_string(instance.D)}, {"span", 0}});
       spans.back()["span"] = spans.back()["span"].get<int>() + 1;
       D = instance.D;
-      columns.push_back({{"tile", fmt::format("{}x{}", instance.Br, instance.Bc)}, {"first", first.back() ? "first" : ""}});
+      columns.push_back({{"tile", fmt::format("{}x{}", instance.Br, instance.Bc)},
+                         {"first", first.back() ? "first" : ""}});
     }
     for (const Json& law : laws) {
       Json cells = Json::array();
@@ -269,8 +294,9 @@ Json view_of_edge_cases(const Json& edge_cases) {
     const bool fine = e["as_catalogued"].get<bool>();
     std::string bad_tile;
     if (!e["first_bad_tile"].is_null())
-      bad_tile = fmt::format("parts from the truth in tile {}: {}", e["first_bad_tile"].get<std::int64_t>(),
-                             e["why_bad"].get<std::string>());
+      bad_tile =
+          fmt::format("parts from the truth in tile {}: {}",
+                      e["first_bad_tile"].get<std::int64_t>(), e["why_bad"].get<std::string>());
     view.push_back({{"id", e["id"]},
                     {"kind", e["kind"]},
                     {"truth", e["truth"]},
@@ -296,10 +322,16 @@ Json view_of_environment(const Json& report) {
   add("build", e["build_type"]);
   add("expf of", e["libc"]);
   add("system", e["system"]);
-  add("processor", fmt::format("{}, {} cores", e["cpu"].get<std::string>(), e["cores"].get<unsigned>()));
+  add("processor",
+      fmt::format("{}, {} cores", e["cpu"].get<std::string>(), e["cores"].get<unsigned>()));
   add("CUDA", e["cuda"]);
-  add("truth", report["figures"].empty() ? "" : report["figures"][0]["records"][0]["truth"].get<std::string>());
-  add("threads of a block", report["figures"].empty() ? "" : report["figures"][0]["records"][0]["schedule"].get<std::string>());
+  add("truth", report["figures"].empty()
+                   ? ""
+                   : report["figures"][0]["records"][0]["truth"].get<std::string>());
+  add("threads of a block",
+      report["figures"].empty()
+          ? ""
+          : report["figures"][0]["records"][0]["schedule"].get<std::string>());
   add("seed of the laws", report["seed"].dump());
   return view;
 }
@@ -321,7 +353,8 @@ Json view_of(const Json& report, const std::map<std::string, std::string>& svgs)
           {"sentence", report["summary"]["sentence"]},
           {"sentence_class", report["summary"]["held"].get<bool>() ? "" : "bad"},
           {"summary", view_of_summary(report["summary"]["rows"])},
-          {"level_note", level == "quick"      ? "This is the quick report: a selection of kernels and few cases."
+          {"level_note", level == "quick"
+                             ? "This is the quick report: a selection of kernels and few cases."
                          : level == "standard" ? "More cases: fa1lab report --full."
                                                : "This is the full report."},
           {"figures", figures},
@@ -347,7 +380,10 @@ std::map<std::string, Json> tables_of(const Json& report) {
     }
   for (const Json& law : report["laws"])
     for (const Json& result : law["kernels"]) {
-      Json row{{"law", law["id"]}, {"kind", law["kind"]}, {"cases", law["cases"]}, {"seed", report["seed"]}};
+      Json row{{"law", law["id"]},
+               {"kind", law["kind"]},
+               {"cases", law["cases"]},
+               {"seed", report["seed"]}};
       row.update(result);
       laws.push_back(std::move(row));
     }
@@ -356,7 +392,10 @@ std::map<std::string, Json> tables_of(const Json& report) {
       bins.push_back({{"figure", group["figure"]},
                       {"up_to_ulp", bin + 1 == group["bins"].size() ? "more" : edge_of_bin(bin)},
                       {"outputs", group["bins"][bin]}});
-  return {{"errors.csv", errors}, {"laws.csv", laws}, {"edge_cases.csv", report["edge_cases"]}, {"histogram.csv", bins}};
+  return {{"errors.csv", errors},
+          {"laws.csv", laws},
+          {"edge_cases.csv", report["edge_cases"]},
+          {"histogram.csv", bins}};
 }
 
 } // namespace
@@ -388,10 +427,18 @@ std::string csv_of_records(const Json& records) {
 }
 
 std::vector<std::string> report_file_names() {
-  return {"index.html",      "report.md",      "report.json",
-          "errors.csv",      "laws.csv",       "edge_cases.csv",
-          "histogram.csv",   "plots/keys-positive.svg", "plots/keys-normal.svg",
-          "plots/head.svg",  "plots/range.svg", "plots/tile.svg",
+  return {"index.html",
+          "report.md",
+          "report.json",
+          "errors.csv",
+          "laws.csv",
+          "edge_cases.csv",
+          "histogram.csv",
+          "plots/keys-positive.svg",
+          "plots/keys-normal.svg",
+          "plots/head.svg",
+          "plots/range.svg",
+          "plots/tile.svg",
           "plots/histogram.svg"};
 }
 

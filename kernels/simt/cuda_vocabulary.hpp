@@ -3,24 +3,28 @@
 /// The words a kernel is written in. A .cuh file includes this and nothing else of ours.
 ///
 /// nvcc      plain CUDA: <cuda_runtime.h> and the three macros below
-/// host      the same words, run by the executor: qualifiers are empty, threadIdx and its kin are thread-local variables
-///           set before each switch, synchronisation goes to the executor with the line it was written on
+/// host      the same words, run by the executor: qualifiers are empty, threadIdx and its kin are
+///           thread-local variables set before each switch, synchronisation goes to the executor
+///           with the line it was written on
 ///
 /// FA1_SHARED(float, Kj, [Bc][D]);      `__shared__ float Kj[Bc][D];`
 /// FA1_DYNAMIC_SHARED(float, scratch);  `extern __shared__ float scratch[];`
 /// FA1_INFINITY                         +Inf as a float
 ///
-/// On the host each object in shared memory is a reference into the executor's memory for the running block: every declaration (of every template
-/// instance) is an object of exactly its size, so that AddressSanitizer sees one byte too far, and it holds 0xFF
-/// bytes (NaN as a float) when the block starts, so that a read before a write shows. More than 48 KiB is
+/// On the host each object in shared memory is a reference into the executor's memory for the
+/// running block: every declaration (of every template instance) is an object of exactly its size,
+/// so that AddressSanitizer sees one byte too far, and it holds 0xFF bytes (NaN as a float) when
+/// the block starts, so that a read before a write shows. More than 48 KiB is
 /// Fault::shared_overflow. The type must be trivial, as in CUDA.
 ///
-/// A bare `__shared__` also works, for kernels that are not ours, and is weaker: it is one `static thread_local` object,
-/// which starts as zeros, keeps what the last block left, is not counted against 48 KiB, and so hides mistakes.
-/// `extern __shared__` has no such fallback: replace that one line by FA1_DYNAMIC_SHARED.
+/// A bare `__shared__` also works, for kernels that are not ours, and is weaker: it is one `static
+/// thread_local` object, which starts as zeros, keeps what the last block left, is not counted
+/// against 48 KiB, and so hides mistakes. `extern __shared__` has no such fallback: replace that
+/// one line by FA1_DYNAMIC_SHARED.
 ///
-/// Warp operations: only a participating thread's value can be read. A shuffle from a thread that takes no part (not in
-/// the mask, returned, or beyond the end of the block) is undefined in CUDA and yields 0xFF bytes here.
+/// Warp operations: only a participating thread's value can be read. A shuffle from a thread that
+/// takes no part (not in the mask, returned, or beyond the end of the block) is undefined in CUDA
+/// and yields 0xFF bytes here.
 ///
 /// Not offered: atomics, __activemask, half precision, textures, dynamic parallelism.
 
@@ -32,8 +36,8 @@
 
 // clang-format off
 #define FA1_SHARED(type, name, ...) __shared__ type name __VA_ARGS__
-#define FA1_DYNAMIC_SHARED(type, name)                                                                                 \
-  extern __shared__ __align__(16) unsigned char fa1_dynamic_shared[];                                                  \
+#define FA1_DYNAMIC_SHARED(type, name) \
+  extern __shared__ __align__(16) unsigned char fa1_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(fa1_dynamic_shared)
 // clang-format on
 
@@ -42,7 +46,7 @@
 #include "kernels/simt/executor.hpp"
 #include "kernels/simt/intrinsics.hpp"
 
-#include <math.h> // NOLINT(modernize-deprecated-headers): expf, fmaxf without std::, as CUDA has them
+#include <math.h> // NOLINT(modernize-deprecated-headers): the names without std::, as CUDA has them
 
 #include <cstddef>
 #include <cstdint>
@@ -59,22 +63,23 @@ struct Index3 {
 
 inline constexpr unsigned kWarpSize = 32;
 
-// What the words below are made of; `file` and `line` are those of the kernel's text. Called outside a launch they throw
-// std::logic_error.
+// What the words below are made of; `file` and `line` are those of the kernel's text. Called
+// outside a launch they throw std::logic_error.
 
 void block_barrier(const char* file, unsigned line);
 
 enum class WarpOperation { sync, shuffle, ballot };
 
-/// Waits for the other threads in `mask`. shuffle: returns the operand of thread `source`; ballot: the set of threads with
-/// an operand that is not 0. `name` is the CUDA word, for messages.
-std::uint64_t warp_exchange(WarpOperation operation, unsigned mask, std::uint64_t operand, unsigned source,
-                            const char* name, const char* file, unsigned line);
+/// Waits for the other threads in `mask`. shuffle: returns the operand of thread `source`; ballot:
+/// the set of threads with an operand that is not 0. `name` is the CUDA word, for messages.
+std::uint64_t warp_exchange(WarpOperation operation, unsigned mask, std::uint64_t operand,
+                            unsigned source, const char* name, const char* file, unsigned line);
 /// The running thread's place in its warp, 0 to 31.
 unsigned lane_in_warp();
 
 /// The running block's object for the declaration `site`, poisoned when the block started.
-void* shared_object(const void* site, std::size_t bytes, std::size_t alignment, const char* file, unsigned line);
+void* shared_object(const void* site, std::size_t bytes, std::size_t alignment, const char* file,
+                    unsigned line);
 void* dynamic_shared_object();
 
 template <typename T> FA1_WORD T& shared(const void* site, const char* file, unsigned line) {
@@ -84,7 +89,8 @@ template <typename T> FA1_WORD T& shared(const void* site, const char* file, uns
 }
 
 template <typename T>
-FA1_WORD T shuffle(unsigned mask, T value, unsigned source, const char* name, const char* file, unsigned line) {
+FA1_WORD T shuffle(unsigned mask, T value, unsigned source, const char* name, const char* file,
+                   unsigned line) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(std::uint64_t),
                 "a shuffle exchanges a trivially copyable value of at most 8 bytes");
   std::uint64_t bits = 0;
@@ -118,40 +124,42 @@ FA1_WORD void __syncthreads(const char* file = __builtin_FILE(), unsigned line =
 }
 
 FA1_WORD void __syncwarp(unsigned mask = 0xffffffffU, const char* file = __builtin_FILE(),
-                       unsigned line = __builtin_LINE()) {
+                         unsigned line = __builtin_LINE()) {
   fa1::simt::warp_exchange(fa1::simt::WarpOperation::sync, mask, 0, 0, "__syncwarp", file, line);
 }
 
 FA1_WORD unsigned __ballot_sync(unsigned mask, int predicate, const char* file = __builtin_FILE(),
-                              unsigned line = __builtin_LINE()) {
-  return static_cast<unsigned>(fa1::simt::warp_exchange(
-      fa1::simt::WarpOperation::ballot, mask, predicate != 0 ? 1 : 0, 0, "__ballot_sync", file, line));
+                                unsigned line = __builtin_LINE()) {
+  return static_cast<unsigned>(fa1::simt::warp_exchange(fa1::simt::WarpOperation::ballot, mask,
+                                                        predicate != 0 ? 1 : 0, 0, "__ballot_sync",
+                                                        file, line));
 }
 
 FA1_WORD int __any_sync(unsigned mask, int predicate, const char* file = __builtin_FILE(),
-                      unsigned line = __builtin_LINE()) {
+                        unsigned line = __builtin_LINE()) {
   return __ballot_sync(mask, predicate, file, line) != 0 ? 1 : 0;
 }
 
 FA1_WORD int __all_sync(unsigned mask, int predicate, const char* file = __builtin_FILE(),
-                      unsigned line = __builtin_LINE()) {
+                        unsigned line = __builtin_LINE()) {
   return __ballot_sync(mask, predicate == 0 ? 1 : 0, file, line) == 0 ? 1 : 0;
 }
 
-// `width` (a power of two) cuts the warp into segments that are shuffled each on its own; a source outside the segment
-// means the thread's own value, as in CUDA.
+// `width` (a power of two) cuts the warp into segments that are shuffled each on its own; a source
+// outside the segment means the thread's own value, as in CUDA.
 
 template <typename T>
-FA1_WORD T __shfl_sync(unsigned mask, T value, int source, int width = 32, const char* file = __builtin_FILE(),
-              unsigned line = __builtin_LINE()) {
+FA1_WORD T __shfl_sync(unsigned mask, T value, int source, int width = 32,
+                       const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
   const unsigned inside = static_cast<unsigned>(width) - 1;
   const unsigned start = fa1::simt::lane_in_warp() & ~inside;
-  return fa1::simt::shuffle(mask, value, start + (static_cast<unsigned>(source) & inside), "__shfl_sync", file, line);
+  return fa1::simt::shuffle(mask, value, start + (static_cast<unsigned>(source) & inside),
+                            "__shfl_sync", file, line);
 }
 
 template <typename T>
-FA1_WORD T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, const char* file = __builtin_FILE(),
-                   unsigned line = __builtin_LINE()) {
+FA1_WORD T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                            const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
   const unsigned self = fa1::simt::lane_in_warp();
   const unsigned last = self | (static_cast<unsigned>(width) - 1);
   const unsigned source = delta <= last - self ? self + delta : self;
@@ -159,8 +167,8 @@ FA1_WORD T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 
 }
 
 template <typename T>
-FA1_WORD T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, const char* file = __builtin_FILE(),
-                 unsigned line = __builtin_LINE()) {
+FA1_WORD T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                          const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
   const unsigned self = fa1::simt::lane_in_warp();
   const unsigned start = self & ~(static_cast<unsigned>(width) - 1);
   const unsigned source = delta <= self - start ? self - delta : self;
@@ -168,12 +176,13 @@ FA1_WORD T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32
 }
 
 template <typename T>
-FA1_WORD T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, const char* file = __builtin_FILE(),
-                  unsigned line = __builtin_LINE()) {
+FA1_WORD T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32,
+                           const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
   const unsigned self = fa1::simt::lane_in_warp();
   const unsigned last = self | (static_cast<unsigned>(width) - 1);
   const unsigned partner = self ^ static_cast<unsigned>(lanes);
-  return fa1::simt::shuffle(mask, value, partner <= last ? partner : self, "__shfl_xor_sync", file, line);
+  return fa1::simt::shuffle(mask, value, partner <= last ? partner : self, "__shfl_xor_sync", file,
+                            line);
 }
 
 // CUDA offers these without a namespace; on floats they follow fmaxf and fminf, which skip a NaN.
@@ -191,10 +200,10 @@ using dim3 = fa1::simt::Dim3;
 #define FA1_INFINITY __builtin_inff()
 
 // clang-format off
-#define FA1_SHARED(type, name, ...)                                                                                    \
-  static constexpr char fa1_site_of_##name = 0;                                                                        \
+#define FA1_SHARED(type, name, ...) \
+  static constexpr char fa1_site_of_##name = 0; \
   auto& name = ::fa1::simt::shared<type __VA_ARGS__>(&fa1_site_of_##name, __FILE__, __LINE__)
-#define FA1_DYNAMIC_SHARED(type, name)                                                                                 \
+#define FA1_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::fa1::simt::dynamic_shared_object())
 // clang-format on
 

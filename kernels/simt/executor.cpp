@@ -31,13 +31,16 @@ constexpr unsigned kMaxThreads = 1024;
 constexpr std::size_t kStaticSharedLimit = 48 * 1024;
 constexpr unsigned char kPoison = 0xff;
 
-// --- words for messages ----------------------------------------------------------------------------------------------
+// --- words for messages --------------------------------------------------------------------------
 
 template <typename T> std::string triple(const T& at) {
-  return std::string("(") + std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z) + ")";
+  return std::string("(") + std::to_string(at.x) + "," + std::to_string(at.y) + "," +
+         std::to_string(at.z) + ")";
 }
 
-std::string threads(unsigned count) { return std::to_string(count) + (count == 1 ? " thread" : " threads"); }
+std::string threads(unsigned count) {
+  return std::to_string(count) + (count == 1 ? " thread" : " threads");
+}
 
 std::string hexadecimal(unsigned value) {
   std::array<char, 8> digits{};
@@ -45,8 +48,8 @@ std::string hexadecimal(unsigned value) {
   return "0x" + std::string(digits.data(), end);
 }
 
-/// Where a thread waits. The text is a literal of the kernel's translation unit, compared by content because a header's
-/// literals may exist once per translation unit.
+/// Where a thread waits. The text is a literal of the kernel's translation unit, compared by
+/// content because a header's literals may exist once per translation unit.
 struct Place {
   const char* file = nullptr;
   unsigned line = 0;
@@ -58,9 +61,11 @@ struct Place {
   SourceLine source_line() const { return {file, line}; }
 };
 
-[[noreturn]] void refuse(const std::string& message) { throw ExecutorError(Fault::launch_config, message); }
+[[noreturn]] void refuse(const std::string& message) {
+  throw ExecutorError(Fault::launch_config, message);
+}
 
-// --- order of threads ------------------------------------------------------------------------------------------------
+// --- order of threads ----------------------------------------------------------------------------
 
 /// splitmix64: small, and good enough to shuffle with.
 class Random {
@@ -81,7 +86,7 @@ private:
   std::uint64_t state_;
 };
 
-// --- one block at a time ---------------------------------------------------------------------------------------------
+// --- one block at a time -------------------------------------------------------------------------
 
 class Engine;
 
@@ -94,8 +99,8 @@ struct Lane {
   unsigned id = 0;
   State state = State::ready;
   Place place; // where it waits
-  // The warp operation it waits in. The last thread to arrive fills in everybody's result, so each thread is
-  // suspended once per operation and no slot is read after its owner has gone on.
+  // The warp operation it waits in. The last thread to arrive fills in everybody's result, so each
+  // thread is suspended once per operation and no slot is read after its owner has gone on.
   unsigned mask = 0;
   unsigned source = 0;
   std::uint64_t operand = 0;
@@ -114,7 +119,8 @@ struct Warp {
   unsigned alive = 0; // its threads that exist and have not returned
   unsigned group_count = 0;
   std::array<Group, kWarpSize> groups;
-  // For the race checker, by lowest thread of the mask; see Engine::arrive_at_block_barrier on why there are two.
+  // For the race checker, by lowest thread of the mask; see Engine::arrive_at_block_barrier on why
+  // there are two.
   std::array<std::array<char, 2>, kWarpSize> tokens{};
   std::array<unsigned char, kWarpSize> parity{};
 };
@@ -123,7 +129,8 @@ struct Warp {
 class SharedObject {
 public:
   SharedObject(const void* site, std::size_t bytes, std::size_t alignment)
-      : site_(site), bytes_(bytes), alignment_(std::align_val_t{std::max(alignment, std::size_t{64})}) {
+      : site_(site), bytes_(bytes),
+        alignment_(std::align_val_t{std::max(alignment, std::size_t{64})}) {
     const race::Unseen unseen;
     data_ = ::operator new(bytes_, alignment_);
     std::memset(data_, kPoison, bytes_);
@@ -162,10 +169,11 @@ public:
   const LaunchStats& stats() const { return stats_; }
 
   void arrive_at_block_barrier(const Place& place);
-  std::uint64_t arrive_in_warp(WarpOperation operation, unsigned mask, std::uint64_t operand, unsigned source,
-                               const char* name, const Place& place);
+  std::uint64_t arrive_in_warp(WarpOperation operation, unsigned mask, std::uint64_t operand,
+                               unsigned source, const char* name, const Place& place);
   unsigned lane_in_warp() const { return current_->id % kWarpSize; }
-  void* shared_object(const void* site, std::size_t bytes, std::size_t alignment, const Place& place);
+  void* shared_object(const void* site, std::size_t bytes, std::size_t alignment,
+                      const Place& place);
   void* dynamic_shared() const { return dynamic_->data(); }
 
 private:
@@ -185,9 +193,10 @@ private:
 
   const LaunchConfig& config_;
   const std::function<void()>& kernel_;
-  // For the race checker: what this OS thread did before comes before every CUDA thread, and they all come before what the
-  // caller of the launch does next. Not one token for both, or a block that starts late would seem to come after one
-  // that has finished on another OS thread: CUDA orders no two blocks.
+  // For the race checker: what this OS thread did before comes before every CUDA thread, and they
+  // all come before what the caller of the launch does next. Not one token for both, or a block
+  // that starts late would seem to come after one that has finished on another OS thread: CUDA
+  // orders no two blocks.
   const char begin_token_ = 0;
   const char* const end_token_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -224,12 +233,14 @@ constinit thread_local Engine* running = nullptr;
 
 Engine& running_engine(const char* word) {
   if (running == nullptr) {
-    throw std::logic_error(std::string(word) + " called outside a kernel: it needs fa1::simt::launch around it");
+    throw std::logic_error(std::string(word) +
+                           " called outside a kernel: it needs fa1::simt::launch around it");
   }
   return *running;
 }
 
-Engine::Engine(const LaunchConfig& config, const std::function<void()>& kernel, const char* end_token)
+Engine::Engine(const LaunchConfig& config, const std::function<void()>& kernel,
+               const char* end_token)
     : config_(config), kernel_(kernel), end_token_(end_token) {
   const Dim3 block = config.block;
   const unsigned total = block.x * block.y * block.z;
@@ -245,7 +256,8 @@ Engine::Engine(const LaunchConfig& config, const std::function<void()>& kernel, 
     lane.id = id;
     lane.fiber->start(&Engine::lane_main, &lane);
   }
-  dynamic_ = std::make_unique<SharedObject>(nullptr, config.dynamic_shared_bytes, alignof(std::max_align_t));
+  dynamic_ = std::make_unique<SharedObject>(nullptr, config.dynamic_shared_bytes,
+                                            alignof(std::max_align_t));
   blockDim = block;
   gridDim = config.grid;
   race::release(&begin_token_);
@@ -308,7 +320,8 @@ void Engine::lane_main(void* argument) {
       thrown = std::current_exception();
     } catch (...) {
       thrown = std::make_exception_ptr(
-          ExecutorError(Fault::kernel_exception, "thread " + triple(self.thread) + " of block " + triple(blockIdx) +
+          ExecutorError(Fault::kernel_exception, "thread " + triple(self.thread) + " of block " +
+                                                     triple(blockIdx) +
                                                      " threw something that is no std::exception"));
     }
     if (thrown != nullptr) {
@@ -382,7 +395,8 @@ void Engine::queue_all() {
 
 /// Suspends `self`, which waits or has finished, and runs whoever is next. Returns when `self` is.
 void Engine::run_next(Lane& self) {
-  race::release(end_token_); // each time, because a thread that is dropped never comes back to say it has ended
+  race::release(end_token_); // each time, because a thread that is dropped never comes back to say
+                             // it has ended
   if (queue_size_ == 0 && !advance()) {
     ++stats_.switches;
     os_thread_.resume_from(*self.fiber); // for good, unless another block follows
@@ -427,8 +441,8 @@ void Engine::arrive_at_block_barrier(const Place& place) {
   } else if (!(barrier_place_ == place)) {
     diverged_ = true;
   }
-  // Two tokens in turn: with one, a thread that leaves this barrier late would acquire what an early one has released
-  // at the next, and every race between the two would seem ordered.
+  // Two tokens in turn: with one, a thread that leaves this barrier late would acquire what an
+  // early one has released at the next, and every race between the two would seem ordered.
   const void* const token = &barrier_tokens_[barriers_ % 2];
   race::release(token);
   run_next(self);
@@ -436,16 +450,17 @@ void Engine::arrive_at_block_barrier(const Place& place) {
   self.state = Lane::State::ready;
 }
 
-std::uint64_t Engine::arrive_in_warp(WarpOperation operation, unsigned mask, std::uint64_t operand, unsigned source,
-                                     const char* name, const Place& place) {
+std::uint64_t Engine::arrive_in_warp(WarpOperation operation, unsigned mask, std::uint64_t operand,
+                                     unsigned source, const char* name, const Place& place) {
   Lane& self = *current_;
   const unsigned lane = self.id % kWarpSize;
   const unsigned w = self.id / kWarpSize;
   Warp& warp = warps_[w];
   const auto mismatch = [&](Fault fault, const std::string& what, const Place& second) {
-    ExecutorError error(fault, to_string(fault) + " in block " + triple(blockIdx) + ": thread " + triple(self.thread) +
-                                   " (lane " + std::to_string(lane) + ") calls " + name + " with mask " +
-                                   hexadecimal(mask) + " at " + place.text() + what);
+    ExecutorError error(fault, to_string(fault) + " in block " + triple(blockIdx) + ": thread " +
+                                   triple(self.thread) + " (lane " + std::to_string(lane) +
+                                   ") calls " + name + " with mask " + hexadecimal(mask) + " at " +
+                                   place.text() + what);
     error.first = place.source_line();
     if (second.file != nullptr) {
       error.second = second.source_line();
@@ -469,8 +484,8 @@ std::uint64_t Engine::arrive_in_warp(WarpOperation operation, unsigned mask, std
   Group& group = warp.groups[g];
   if (group.operation != operation || !(group.place == place)) {
     mismatch(Fault::barrier_divergence,
-             " while " + threads(static_cast<unsigned>(std::popcount(group.arrived))) + " of that mask wait at " +
-                 group.place.text(),
+             " while " + threads(static_cast<unsigned>(std::popcount(group.arrived))) +
+                 " of that mask wait at " + group.place.text(),
              group.place);
   }
 
@@ -498,8 +513,9 @@ std::uint64_t Engine::arrive_in_warp(WarpOperation operation, unsigned mask, std
   return self.result;
 }
 
-/// Everybody has come: hands out the results and lets the threads run again, in schedule order. They queue behind all
-/// that could run before, so each leaves this operation before any of them can complete another.
+/// Everybody has come: hands out the results and lets the threads run again, in schedule order.
+/// They queue behind all that could run before, so each leaves this operation before any of them
+/// can complete another.
 void Engine::complete(Warp& warp, unsigned first_lane, unsigned group_index) {
   const Group group = warp.groups[group_index];
   warp.groups[group_index] = warp.groups[--warp.group_count];
@@ -524,7 +540,8 @@ void Engine::complete(Warp& warp, unsigned first_lane, unsigned group_index) {
     if (group.operation == WarpOperation::ballot) {
       member.result = ballot;
     } else if (group.operation == WarpOperation::shuffle) {
-      const bool takes_part = member.source < kWarpSize && (group.arrived >> member.source & 1U) != 0;
+      const bool takes_part =
+          member.source < kWarpSize && (group.arrived >> member.source & 1U) != 0;
       member.result = takes_part ? lanes_[first_lane + member.source].operand : ~std::uint64_t{0};
     }
   }
@@ -548,58 +565,51 @@ void Engine::complete(Warp& warp, unsigned first_lane, unsigned group_index) {
 
 /// Nobody can run although some have not returned. Says who waits where.
 std::exception_ptr Engine::stuck() const {
-  const Lane* first = nullptr; // the lowest thread that waits
+  // A thread waits in its warp for one that named another mask: no line of theirs need differ.
   for (const Lane& lane : lanes_) {
-    if (lane.state != Lane::State::finished) {
-      first = &lane;
-      break;
+    if (lane.state != Lane::State::in_warp_operation) {
+      continue;
+    }
+    for (const Lane& partner : lanes_) {
+      if (partner.state == Lane::State::in_warp_operation &&
+          partner.id / kWarpSize == lane.id / kWarpSize && partner.mask != lane.mask &&
+          (lane.mask >> (partner.id % kWarpSize) & 1U) != 0) {
+        return stuck_with(Fault::warp_mask_mismatch,
+                          "thread " + triple(lane.thread) + " waits at " + lane.place.text() +
+                              " with mask " + hexadecimal(lane.mask) + " for thread " +
+                              triple(partner.thread) + ", which waits at " + partner.place.text() +
+                              " with mask " + hexadecimal(partner.mask) +
+                              ": all threads in a mask must name the same mask",
+                          lane.place, partner.place);
+      }
     }
   }
-  const Lane* other = nullptr; // the lowest one that waits elsewhere
-  const Lane* exited = nullptr;
-  unsigned with_first = 0;
-  for (const Lane& lane : lanes_) {
-    if (lane.state == Lane::State::finished) {
-      exited = exited == nullptr ? &lane : exited;
-    } else if (lane.state == first->state && lane.place == first->place) {
-      ++with_first;
-    } else {
-      other = other == nullptr ? &lane : other;
-    }
-  }
-  const unsigned elsewhere = count() - finished_ - with_first;
 
-  if (other != nullptr) {
+  const auto waits = [](const Lane& lane) { return lane.state != Lane::State::finished; };
+  const Lane& first = *std::find_if(lanes_.begin(), lanes_.end(), waits);
+  const auto with_first = [&](const Lane& lane) {
+    return lane.state == first.state && lane.place == first.place;
+  };
+  const auto other = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+    return waits(lane) && !with_first(lane);
+  });
+  const auto together =
+      static_cast<unsigned>(std::count_if(lanes_.begin(), lanes_.end(), with_first));
+  const std::string out_of =
+      ", " + std::to_string(finished_) + " exited of " + std::to_string(count());
+  if (other != lanes_.end()) {
     return stuck_with(Fault::barrier_divergence,
-                      first->place.text() + " (" + threads(with_first) + ", the first " + triple(first->thread) +
-                          ") vs " + other->place.text() + " (" + threads(elsewhere) +
-                          (elsewhere == 1 ? ", " : ", the first ") + triple(other->thread) + "), " +
-                          std::to_string(finished_) + " exited of " + std::to_string(count()),
-                      first->place, other->place);
+                      first.place.text() + " (" + threads(together) + " from " +
+                          triple(first.thread) + ") vs " + other->place.text() + " (" +
+                          threads(count() - finished_ - together) + " from " +
+                          triple(other->thread) + ")" + out_of,
+                      first.place, other->place);
   }
-  if (first->state == Lane::State::at_barrier) {
-    return stuck_with(Fault::exited_before_barrier,
-                      std::to_string(with_first) + " at block barrier " + first->place.text() + ", " +
-                          std::to_string(finished_) + " exited of " + std::to_string(count()) +
-                          ", the first to exit " + triple(exited->thread),
-                      first->place, {});
-  }
-  // All wait at one warp operation, so the masks disagree: somebody waits for a thread that named another mask.
-  for (const Lane& lane : lanes_) {
-    if (lane.state == Lane::State::in_warp_operation && lane.id / kWarpSize == first->id / kWarpSize &&
-        lane.mask != first->mask) {
-      other = &lane;
-      break;
-    }
-  }
-  return stuck_with(Fault::warp_mask_mismatch,
-                    first->place.text() + ": lane " + std::to_string(first->id % kWarpSize) + " names " +
-                        hexadecimal(first->mask) +
-                        (other == nullptr ? std::string()
-                                          : ", lane " + std::to_string(other->id % kWarpSize) + " names " +
-                                                hexadecimal(other->mask)) +
-                        ": all threads in a mask must name the same mask",
-                    first->place, other == nullptr ? Place{} : other->place);
+  const Lane& exited = *std::find_if_not(lanes_.begin(), lanes_.end(), waits);
+  return stuck_with(Fault::exited_before_barrier,
+                    std::to_string(together) + " at block barrier " + first.place.text() + out_of +
+                        ", the first to exit " + triple(exited.thread),
+                    first.place, {});
 }
 
 std::exception_ptr Engine::stuck_with(Fault fault, const std::string& sentence, const Place& first,
@@ -619,7 +629,8 @@ std::exception_ptr Engine::stuck_with(Fault fault, const std::string& sentence, 
   return std::make_exception_ptr(error);
 }
 
-void* Engine::shared_object(const void* site, std::size_t bytes, std::size_t alignment, const Place& place) {
+void* Engine::shared_object(const void* site, std::size_t bytes, std::size_t alignment,
+                            const Place& place) {
   for (const auto& object : shared_) {
     if (object->site() == site) {
       return object->data();
@@ -629,9 +640,10 @@ void* Engine::shared_object(const void* site, std::size_t bytes, std::size_t ali
   const auto check = [&](std::size_t sum, std::size_t limit, const char* kind) {
     if (sum > limit) {
       ExecutorError error(Fault::shared_overflow,
-                          to_string(Fault::shared_overflow) + " at " + place.text() + ": " + std::to_string(bytes) +
-                              " bytes more make " + std::to_string(sum) + " bytes of " + kind +
-                              " shared memory, a block has " + std::to_string(limit));
+                          to_string(Fault::shared_overflow) + " at " + place.text() + ": " +
+                              std::to_string(bytes) + " bytes more make " + std::to_string(sum) +
+                              " bytes of " + kind + " shared memory, a block has " +
+                              std::to_string(limit));
       error.first = place.source_line();
       error.total = count();
       throw error;
@@ -645,7 +657,7 @@ void* Engine::shared_object(const void* site, std::size_t bytes, std::size_t ali
   return shared_.back()->data();
 }
 
-// --- the launch ------------------------------------------------------------------------------------------------------
+// --- the launch ----------------------------------------------------------------------------------
 
 void check(const LaunchConfig& config) {
   const Dim3 block = config.block;
@@ -667,7 +679,8 @@ void check(const LaunchConfig& config) {
     refuse("grid " + triple(grid) + " is too long: x is at most 2147483647, y and z at most 65535");
   }
   if (config.dynamic_shared_bytes > config.shared_limit_bytes) {
-    refuse(std::to_string(config.dynamic_shared_bytes) + " bytes of dynamic shared memory: a block may have " +
+    refuse(std::to_string(config.dynamic_shared_bytes) +
+           " bytes of dynamic shared memory: a block may have " +
            std::to_string(config.shared_limit_bytes));
   }
   if (config.os_threads == 0) {
@@ -682,10 +695,12 @@ void check(const LaunchConfig& config) {
 class Launch {
 public:
   Launch(const LaunchConfig& config, const std::function<void()>& kernel)
-      : config_(config), kernel_(kernel), blocks_(std::uint64_t{config.grid.x} * config.grid.y * config.grid.z) {}
+      : config_(config), kernel_(kernel),
+        blocks_(std::uint64_t{config.grid.x} * config.grid.y * config.grid.z) {}
 
   LaunchStats run() {
-    const auto helpers = static_cast<std::size_t>(std::min<std::uint64_t>(config_.os_threads, blocks_) - 1);
+    const auto helpers =
+        static_cast<std::size_t>(std::min<std::uint64_t>(config_.os_threads, blocks_) - 1);
     {
       std::vector<std::jthread> workers;
       workers.reserve(helpers);
@@ -724,14 +739,17 @@ private:
       const std::lock_guard lock(mutex_);
       stats_.blocks += engine.stats().blocks;
       stats_.block_barriers += engine.stats().block_barriers;
-      stats_.max_block_barriers = std::max(stats_.max_block_barriers, engine.stats().max_block_barriers);
+      stats_.max_block_barriers =
+          std::max(stats_.max_block_barriers, engine.stats().max_block_barriers);
       stats_.warp_operations += engine.stats().warp_operations;
       stats_.switches += engine.stats().switches;
     } catch (...) {
       error = std::current_exception(); // no memory for the fibers
     }
     if (error != nullptr) {
-      // Every lower block has been taken by somebody who runs it, so the lowest failing one is always the one reported.
+      race::acquire(&end_token_); // an error may be destroyed by another OS thread than its maker's
+      // Every lower block has been taken by somebody who runs it, so the lowest failing one is
+      // always the one reported.
       const std::lock_guard lock(mutex_);
       if (block < lowest_failed_.load(std::memory_order_relaxed)) {
         lowest_failed_.store(block, std::memory_order_relaxed);
@@ -757,14 +775,15 @@ void block_barrier(const char* file, unsigned line) {
   running_engine("__syncthreads").arrive_at_block_barrier({file, line});
 }
 
-std::uint64_t warp_exchange(WarpOperation operation, unsigned mask, std::uint64_t operand, unsigned source,
-                            const char* name, const char* file, unsigned line) {
+std::uint64_t warp_exchange(WarpOperation operation, unsigned mask, std::uint64_t operand,
+                            unsigned source, const char* name, const char* file, unsigned line) {
   return running_engine(name).arrive_in_warp(operation, mask, operand, source, name, {file, line});
 }
 
 unsigned lane_in_warp() { return running_engine("a shuffle").lane_in_warp(); }
 
-void* shared_object(const void* site, std::size_t bytes, std::size_t alignment, const char* file, unsigned line) {
+void* shared_object(const void* site, std::size_t bytes, std::size_t alignment, const char* file,
+                    unsigned line) {
   return running_engine("FA1_SHARED").shared_object(site, bytes, alignment, {file, line});
 }
 
@@ -805,8 +824,9 @@ Schedule parse_schedule(std::string_view text) {
       return Schedule::shuffled(seed);
     }
   }
-  throw std::invalid_argument("schedule '" + std::string(text) +
-                              "': expected forward, reverse or shuffled:SEED with SEED from 0 to 4294967295");
+  throw std::invalid_argument(
+      "schedule '" + std::string(text) +
+      "': expected forward, reverse or shuffled:SEED with SEED from 0 to 4294967295");
 }
 
 std::string to_string(Fault fault) {

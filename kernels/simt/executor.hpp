@@ -2,22 +2,27 @@
 
 /// Runs a CUDA kernel on the CPU: one fiber per CUDA thread, a barrier is a switch to the next one.
 ///
-/// Order     a block runs on one OS thread from start to end and never moves; its threads run one at a time, each from
-///           one synchronisation point to the next, in the order of the Schedule (shuffled anew at every barrier). For any
-///           two threads, forward and reverse together execute both orders of every phase. Interleavings *inside* a
-///           phase are not explored: the race-checking build (FA1_SANITIZE=thread) covers those.
-/// Blocks    are handed out in ascending order to `os_threads` OS threads; with one, they run one after the other
-/// Requires  block of 1 to 1024 threads (x, y <= 1024, z <= 64), grid not empty (y, z <= 65535), dynamic shared memory
-///           within shared_limit_bytes, os_threads >= 1, not called from inside a kernel
-/// Barriers  __syncthreads() must be reached by every thread of the block, from the same line; a thread that has returned
-///           is missing at the next one (the hardware may forgive it, CUDA's manual does not). Lines are compared, so
-///           two barriers on one line count as the same. Warps have 32 threads; a warp operation waits for the threads in
-///           its mask that have not returned, and like CUDA's own orders no memory unless it is __syncwarp.
+/// Order     a block runs on one OS thread from start to end and never moves; its threads run one
+///           at a time, each from one synchronisation point to the next, in the order of the
+///           Schedule (shuffled anew at every barrier). For any two threads, forward and reverse
+///           together execute both orders of every phase. Interleavings *inside* a phase are not
+///           explored: the race-checking build (FA1_SANITIZE=thread) covers those.
+/// Blocks    are handed out in ascending order to `os_threads` OS threads; with one, they run one
+///           after the other
+/// Requires  block of 1 to 1024 threads (x, y <= 1024, z <= 64), grid not empty (y, z <= 65535),
+///           dynamic shared memory within shared_limit_bytes, os_threads >= 1, not called from
+///           inside a kernel
+/// Barriers  __syncthreads() must be reached by every thread of the block, from the same line; a
+///           thread that has returned is missing at the next one (the hardware may forgive it,
+///           CUDA's manual does not). Lines are compared, so two barriers on one line count as the
+///           same. Warps have 32 threads; a warp operation waits for the threads in its mask that
+///           have not returned, and like CUDA's own orders no memory unless it is __syncwarp.
 /// Shared    see cuda_vocabulary.hpp: exact size, poisoned with 0xFF bytes (NaN) before every block
-/// Error     ExecutorError, below. A std::exception thrown by the kernel reaches the caller unchanged; anything else
-///           thrown becomes Fault::kernel_exception. With several, the one of the lowest block. After an error the
-///           other threads of that block are dropped where they stand: kernel locals must be trivially destructible, or
-///           what they own leaks. A kernel must not pass a barrier inside a catch handler.
+/// Error     ExecutorError, below. A std::exception thrown by the kernel reaches the caller
+///           unchanged; anything else thrown becomes Fault::kernel_exception. With several, the one
+///           of the lowest block. After an error the other threads of that block are dropped where
+///           they stand: kernel locals must be trivially destructible, or what they own leaks. A
+///           kernel must not pass a barrier inside a catch handler.
 /// Stack     256 KiB a thread, guard page below
 
 #include <cstddef>
@@ -41,7 +46,8 @@ struct Schedule {
   enum class Order { forward, reverse, shuffled };
 
   Order order = Order::forward;
-  std::uint32_t seed = 0; // of the shuffle; the order depends on it and the block alone, not on os_threads
+  /// Of the shuffle. The order depends on it and on the block alone, not on os_threads.
+  std::uint32_t seed = 0;
 
   static Schedule forward() { return {Order::forward, 0}; }
   static Schedule reverse() { return {Order::reverse, 0}; }
@@ -49,7 +55,8 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// "forward", "reverse" or "shuffled:7". parse_schedule reads the same and throws std::invalid_argument otherwise.
+/// "forward", "reverse" or "shuffled:7". parse_schedule reads the same and throws
+/// std::invalid_argument otherwise.
 std::string to_string(Schedule schedule);
 Schedule parse_schedule(std::string_view text);
 
@@ -59,15 +66,16 @@ struct LaunchConfig {
   std::size_t dynamic_shared_bytes = 0;
   Schedule schedule{};
   unsigned os_threads = 1;
-  /// Static and dynamic shared memory together. CUDA gives 48 KiB unasked; raise it to what the kernel would ask for with
-  /// cudaFuncSetAttribute. Static shared memory alone never exceeds 48 KiB.
+  /// Static and dynamic shared memory together. CUDA gives 48 KiB unasked; raise it to what the
+  /// kernel would ask for with cudaFuncSetAttribute. Static shared memory alone never exceeds 48
+  /// KiB.
   std::size_t shared_limit_bytes = 48 * 1024;
 };
 
 enum class Fault {
   barrier_divergence,    // threads of one block (or warp) wait at different synchronisation points
   exited_before_barrier, // some wait at __syncthreads, the others have returned
-  warp_mask_mismatch,    // a warp operation whose mask leaves out its caller or names a thread that waits with another
+  warp_mask_mismatch,    // a mask leaves out its caller, or names a thread that named another one
   shared_overflow,       // more shared memory than a block may have
   launch_config,         // a launch that CUDA would refuse, or one inside a kernel
   kernel_exception       // the kernel threw something that is no std::exception
@@ -84,15 +92,16 @@ struct SourceLine {
 
 class ExecutorError : public std::runtime_error {
 public:
-  ExecutorError(Fault what_went_wrong, const std::string& message) : std::runtime_error(message), fault(what_went_wrong) {}
+  ExecutorError(Fault what_went_wrong, const std::string& message)
+      : std::runtime_error(message), fault(what_went_wrong) {}
 
   Fault fault;
-  SourceLine first;        // where the lowest waiting thread stands
-  SourceLine second;       // where the first one that stands elsewhere does
-  unsigned at_first = 0;   // threads at `first`
-  unsigned elsewhere = 0;  // threads waiting at any other place
-  unsigned exited = 0;     // threads that have returned
-  unsigned total = 0;      // threads in the block
+  SourceLine first;       // where the lowest waiting thread stands
+  SourceLine second;      // where the first one that stands elsewhere does
+  unsigned at_first = 0;  // threads at `first`
+  unsigned elsewhere = 0; // threads waiting at any other place
+  unsigned exited = 0;    // threads that have returned
+  unsigned total = 0;     // threads in the block
 };
 
 /// What a launch did.
@@ -100,15 +109,16 @@ struct LaunchStats {
   std::uint64_t blocks = 0;
   std::uint64_t block_barriers = 0;     // each counted once for its block, over all blocks
   std::uint64_t max_block_barriers = 0; // in any one block
-  std::uint64_t warp_operations = 0;    // __syncwarp, shuffles and votes, each counted once for its group of threads
+  std::uint64_t warp_operations = 0;    // each __syncwarp, shuffle or vote once for its threads
   std::uint64_t switches = 0;           // from one fiber to another, or to and from the OS thread
 };
 
-/// Calls `kernel` once per CUDA thread of the grid, with threadIdx, blockIdx, blockDim and gridDim set.
+/// Calls `kernel` once per CUDA thread of the grid, with threadIdx, blockIdx, blockDim and gridDim
+/// set.
 LaunchStats launch(const LaunchConfig& config, const std::function<void()>& kernel);
 
-/// Forgets the launch on this OS thread after a signal handler has left it by siglongjmp (kernels/guarded.cpp); the
-/// memory it held is leaked.
+/// Forgets the launch on this OS thread after a signal handler has left it by siglongjmp
+/// (kernels/guarded.cpp); the memory it held is leaked.
 void abandon_launch() noexcept;
 
 } // namespace fa1::simt

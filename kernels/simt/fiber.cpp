@@ -30,12 +30,14 @@
 #endif
 #ifdef FA1_TSAN
 #include <sanitizer/tsan_interface.h>
+// NOLINTBEGIN(readability-identifier-naming): ThreadSanitizer's names.
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
 void AnnotateIgnoreWritesBegin(const char* file, int line);
 void AnnotateIgnoreWritesEnd(const char* file, int line);
 }
+// NOLINTEND(readability-identifier-naming)
 #endif
 
 namespace fa1::simt {
@@ -63,7 +65,8 @@ public:
   }
   ~Stack() {
 #ifdef FA1_ASAN
-    // Frames of a dropped fiber are still marked; whoever gets this address range next must not trip over them.
+    // Frames of a dropped fiber are still marked; whoever gets this address range next must not
+    // trip over them.
     __asan_unpoison_memory_region(bottom(), size());
 #endif
     munmap(base_, mapped_);
@@ -238,7 +241,8 @@ std::vector<std::unique_ptr<Fiber>> take_fibers(std::size_t count) {
 void give_back_fibers(std::vector<std::unique_ptr<Fiber>>&& fibers) {
   const std::lock_guard lock(pool().mutex);
   auto& idle = pool().idle;
-  // Last in, first out, in the same order: the next launch of the same shape gets the same stacks, still in the cache.
+  // Last in, first out, in the same order: the next launch of the same shape gets the same stacks,
+  // still in the cache.
   while (!fibers.empty()) {
     idle.push_back(std::move(fibers.back()));
     fibers.pop_back();

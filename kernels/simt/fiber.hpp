@@ -2,12 +2,15 @@
 
 /// A fiber: a stack of its own and the point at which it was last suspended.
 ///
-/// Requires  a fiber is resumed only on the OS thread on which it was started (start() may move a finished one)
-/// Stack     kStackBytes of lazily committed memory above a guard page: running past its end is a segmentation fault,
-///           never silent damage
-/// Dropping  destroying a suspended fiber releases its stack and runs no destructor of the frames on it
-/// Tools     AddressSanitizer is told of every switch. In a race-checking build (FA1_TSAN) each fiber is a thread to
-///           ThreadSanitizer, and a switch orders nothing: only race::release and race::acquire do
+/// Requires  a fiber is resumed only on the OS thread on which it was started (start() may move a
+///           finished one)
+/// Stack     kStackBytes of lazily committed memory above a guard page: running past its end is a
+///           segmentation fault, never silent damage
+/// Dropping  destroying a suspended fiber releases its stack and runs no destructor of the frames
+///           on it
+/// Tools     AddressSanitizer is told of every switch. In a race-checking build (FA1_TSAN) each
+///           fiber is a thread to ThreadSanitizer, and a switch orders nothing: only race::release
+///           and race::acquire do
 /// Source    Boost.Context's fcontext, or ucontext with FA1_FIBER=ucontext
 
 #include <cstddef>
@@ -34,7 +37,8 @@ public:
   /// The next switch to this fiber calls entry(argument), which must never return.
   void start(Entry entry, void* argument);
 
-  /// Suspends `from`, which must be the one running, and continues this one. Returns when somebody resumes `from`.
+  /// Suspends `from`, which must be the one running, and continues this one. Returns when somebody
+  /// resumes `from`.
   void resume_from(Fiber& from);
 
 private:
@@ -54,7 +58,8 @@ namespace race {
 #ifdef FA1_TSAN
 void release(const void* token);
 void acquire(const void* token);
-/// Accesses and allocations of the running fiber are not seen by the checker during this object's life.
+/// Accesses and allocations of the running fiber are not seen by the checker during this object's
+/// life.
 class Unseen {
 public:
   Unseen();

@@ -2,29 +2,32 @@
 
 /// Host models of CUDA's single-precision intrinsics.
 ///
-/// Exact: the CUDA word promises the correctly rounded result, and so does this one. Never contracted with a neighbouring
-/// operation, whatever -ffp-contract says.
+/// Exact: the CUDA word promises the correctly rounded result, and so does this one. Never
+/// contracted with a neighbouring operation, whatever -ffp-contract says.
 ///
 ///   __fadd_rn, __fsub_rn, __fmul_rn, __fdiv_rn, __fsqrt_rn, __frcp_rn, __fmaf_rn
 ///
-/// Models: errors of the same kind and no larger size than the documented ones of the hardware, not the hardware's bits.
-/// An ulp is the distance between the two floats around the exact result.
+/// Models: errors of the same kind and no larger size than the documented ones of the hardware, not
+/// the hardware's bits. An ulp is the distance between the two floats around the exact result.
 ///
-///   __expf(x)        exp2f(fl(x * log2 e)); the rounding of the product is where the hardware's error grows as well.
-///                    Within 2 + floor(1.173 |x|) ulp where e^x is a normal float. Subnormal results are kept, as by
-///                    nvcc without -ftz=true. Of +Inf, -Inf, NaN: +Inf, 0, NaN.
-///   __fdividef(x, y) fl(x * fl(1 / y)), within 2 ulp for |y| in [2^-126, 2^126] where the result is a normal float. For
-///                    2^126 < |y| < 2^128 zero, and NaN when x is infinite, as the manual says. Subnormal y: 1 / y may
-///                    overflow, no claim.
-///   __logf(x)        fl(log2f(x) * ln 2): absolute error within 2^-21.41 for x in [0.5, 2], within 3 ulp elsewhere.
+///   __expf(x)        exp2f(fl(x * log2 e)); the rounding of the product is where the hardware's
+///                    error grows as well. Within 2 + floor(1.173 |x|) ulp where e^x is a normal
+///                    float. Subnormal results are kept, as by nvcc without -ftz=true. Of +Inf,
+///                    -Inf, NaN: +Inf, 0, NaN.
+///   __fdividef(x, y) fl(x * fl(1 / y)), within 2 ulp for |y| in [2^-126, 2^126] where the result
+///   is a normal float. For
+///                    2^126 < |y| < 2^128 zero, and NaN when x is infinite, as the manual says.
+///                    Subnormal y: 1 / y may overflow, no claim.
+///   __logf(x)        fl(log2f(x) * ln 2): absolute error within 2^-21.41 for x in [0.5, 2], within
+///                    3 ulp elsewhere.
 ///   rsqrtf(x)        fl(1 / sqrtf(x)), within 2 ulp.
 ///
 /// Source: CUDA C++ Programming Guide, "Mathematical Functions", tables of the intrinsic functions.
 
 #include <math.h> // NOLINT(modernize-deprecated-headers): the names without std::, as CUDA has them
 
-// Forced inline: kernels are compiled several times with different instruction sets, and the linker would keep one copy
-// of an ordinary inline function for all of them.
+// Forced inline: kernels are compiled several times with different instruction sets, and the linker
+// would keep one copy of an ordinary inline function for all of them.
 #define FA1_WORD inline __attribute__((always_inline))
 
 // A value that is rounded here and now.

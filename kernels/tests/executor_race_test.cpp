@@ -1,5 +1,6 @@
-// Claims about the race-checking build: a fiber is a thread to ThreadSanitizer, barriers order exactly what CUDA's order,
-// and nothing else does. Each kernel here exists twice: as it should be (no report) and with its fault (reported).
+// Claims about the race-checking build: a fiber is a thread to ThreadSanitizer, barriers order
+// exactly what CUDA's order, and nothing else does. Each kernel here exists twice: as it should be
+// (no report) and with its fault (reported).
 //
 // Without FA1_SANITIZE=thread there is nothing to claim and the tests say that they were skipped.
 
@@ -40,8 +41,8 @@ template <bool HasBarrier> __global__ void reverse_through_tile(int* out) {
   out[t] = tile[kThreads - 1 - t];
 }
 
-/// The fault lies between two barriers, where a single barrier token for both would order it away: the reader leaves
-/// the first barrier after the writer has arrived at the second.
+/// The fault lies between two barriers, where a single barrier token for both would order it away:
+/// the reader leaves the first barrier after the writer has arrived at the second.
 template <bool HasBarrier> __global__ void write_and_read_between_barriers(int* out) {
   FA1_SHARED(int, value, );
   __syncthreads();
@@ -79,7 +80,8 @@ __global__ void shuffle_instead_of_barrier(int* out) {
   out[threadIdx.x] = value[warp] + ignored;
 }
 
-/// No barrier at all: the second block would race with the first one's use of the tile if blocks shared it.
+/// No barrier at all: the second block would race with the first one's use of the tile if blocks
+/// shared it.
 __global__ void own_element_only(int* out) {
   FA1_SHARED(int, tile, [kThreads]);
   tile[threadIdx.x] = static_cast<int>(threadIdx.x + blockIdx.x);
@@ -97,7 +99,8 @@ __global__ void rotating_element(int* out) {
 
 TEST_CASE("a correct kernel is free of race reports in every order", "[kernels][executor][quick]") {
   skip_unless_race_checked();
-  const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(5));
+  const Schedule schedule =
+      GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(5));
   const LaunchConfig config{.block = {kThreads}, .schedule = schedule};
   Output out{};
 
@@ -110,25 +113,30 @@ TEST_CASE("a correct kernel is free of race reports in every order", "[kernels][
   CHECK(reports.places().empty());
 }
 
-TEST_CASE("a missing barrier is reported in every order, with the kernel's file", "[kernels][executor][quick]") {
+TEST_CASE("a missing barrier is reported in every order, with the kernel's file",
+          "[kernels][executor][quick]") {
   skip_unless_race_checked();
-  const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(5));
+  const Schedule schedule =
+      GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(5));
   Output out{};
 
   const RaceReports reports;
-  launch({.block = {kThreads}, .schedule = schedule}, [&] { reverse_through_tile<false>(out.data()); });
+  launch({.block = {kThreads}, .schedule = schedule},
+         [&] { reverse_through_tile<false>(out.data()); });
 
   REQUIRE(reports.count() > 0);
   CHECK(reports.places().front().find("executor_race_test.cpp:") != std::string::npos);
 }
 
-TEST_CASE("a race between two barriers is not hidden by the threads that run ahead", "[kernels][executor][quick]") {
+TEST_CASE("a race between two barriers is not hidden by the threads that run ahead",
+          "[kernels][executor][quick]") {
   skip_unless_race_checked();
   const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse());
   Output out{};
 
   const RaceReports reports;
-  launch({.block = {kThreads}, .schedule = schedule}, [&] { write_and_read_between_barriers<false>(out.data()); });
+  launch({.block = {kThreads}, .schedule = schedule},
+         [&] { write_and_read_between_barriers<false>(out.data()); });
 
   CHECK(reports.count() > 0);
 }
@@ -140,7 +148,8 @@ TEST_CASE("a race between two warp barriers is not hidden by the threads that ru
   Output out{};
 
   const RaceReports reports;
-  launch({.block = {kThreads}, .schedule = schedule}, [&] { warp_between_barriers<false>(out.data()); });
+  launch({.block = {kThreads}, .schedule = schedule},
+         [&] { warp_between_barriers<false>(out.data()); });
 
   CHECK(reports.count() > 0);
 }
@@ -155,7 +164,8 @@ TEST_CASE("a shuffle orders no memory", "[kernels][executor][quick]") {
   CHECK(reports.count() > 0);
 }
 
-TEST_CASE("shared memory of one block does not race with that of the next", "[kernels][executor][quick]") {
+TEST_CASE("shared memory of one block does not race with that of the next",
+          "[kernels][executor][quick]") {
   skip_unless_race_checked();
   const unsigned os_threads = GENERATE(1U, 2U);
   const LaunchConfig config{.grid = {8}, .block = {kThreads}, .os_threads = os_threads};
@@ -168,7 +178,8 @@ TEST_CASE("shared memory of one block does not race with that of the next", "[ke
   CHECK(reports.places().empty());
 }
 
-TEST_CASE("a race in a later block is not hidden by the threads that have finished it", "[kernels][executor][quick]") {
+TEST_CASE("a race in a later block is not hidden by the threads that have finished it",
+          "[kernels][executor][quick]") {
   skip_unless_race_checked();
   const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse());
   Output out{};
@@ -211,14 +222,16 @@ TEST_CASE("blocks on different OS threads are not ordered", "[kernels][executor]
   const RaceReports reports;
   launch({.grid = {2}, .block = {1}, .os_threads = 2}, [&] {
     started.fetch_add(1, std::memory_order_relaxed);
-    while (started.load(std::memory_order_relaxed) < 2) { // both blocks run, so each on its own OS thread
+    while (started.load(std::memory_order_relaxed) <
+           2) { // both blocks run, so each on its own OS thread
       std::this_thread::yield();
     }
     if (blockIdx.x == 0) {
       shared_by_blocks = 1;
       written.store(true, std::memory_order_relaxed);
     } else {
-      while (!written.load(std::memory_order_relaxed)) { // not at the same instant, which the checker may miss
+      while (!written.load(
+          std::memory_order_relaxed)) { // not at the same instant, which the checker may miss
         std::this_thread::yield();
       }
       shared_by_blocks = 2;

@@ -1,5 +1,6 @@
-// Claims about the CPU executor: it runs a CUDA kernel's text as CUDA would, in the order asked for, and says so when the
-// kernel breaks a rule. One test per rule; the kernels that break one are here too.
+// Claims about the CPU executor: it runs a CUDA kernel's text as CUDA would, in the order asked
+// for, and says so when the kernel breaks a rule. One test per rule; the kernels that break one are
+// here too.
 
 #include "kernels/simt/cuda_vocabulary.hpp"
 #include "kernels/simt/executor.hpp"
@@ -14,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
@@ -35,7 +37,8 @@ using Catch::Matchers::EndsWith;
 namespace {
 
 /// The error of a launch that must fail; none if it did not.
-template <typename Kernel> std::optional<ExecutorError> error_of(const LaunchConfig& config, Kernel&& kernel) {
+template <typename Kernel>
+std::optional<ExecutorError> error_of(const LaunchConfig& config, Kernel&& kernel) {
   try {
     launch(config, kernel);
   } catch (const ExecutorError& error) {
@@ -70,7 +73,7 @@ std::array<std::vector<unsigned>, 3> order_of_phases(const LaunchConfig& config)
   return phases;
 }
 
-// --- kernels ---------------------------------------------------------------------------------------------------------
+// --- kernels -------------------------------------------------------------------------------------
 
 constexpr unsigned kTile = 64;
 
@@ -96,7 +99,7 @@ template <bool HasBarrier> __global__ void reverse_through_warp(const float* in,
 
 constexpr unsigned kDivergentFirst = __LINE__ + 3;
 __global__ void divergent_barriers() {
-  if (threadIdx.x < 24) {
+  if (threadIdx.x < 24) { // NOLINT(bugprone-branch-clone): two barriers, on lines of their own
     __syncthreads();
   } else {
     __syncthreads(); // kDivergentFirst + 2
@@ -131,15 +134,14 @@ __global__ void different_warp_operations() {
   }
 }
 
-constexpr unsigned kLeavesItselfOut = __LINE__ + 2;
-__global__ void mask_without_caller() {
-  __syncwarp(0xfffffffeU);
-}
+constexpr unsigned kLeavesItselfOut = __LINE__ + 1;
+__global__ void mask_without_caller() { __syncwarp(0xfffffffeU); }
 
+// The upper half waits for the lower one, which does not wait for it.
 constexpr unsigned kMasksDisagree = __LINE__ + 2;
 __global__ void masks_disagree() {
   __syncwarp(threadIdx.x < 16 ? 0xffffffffU : 0xffff0000U);
-  __syncwarp(threadIdx.x < 16 ? 0xffffU : 0xffffffffU); // the upper half waits for the lower one, which does not wait for it
+  __syncwarp(threadIdx.x < 16 ? 0xffffU : 0xffffffffU);
 }
 
 template <std::size_t Bytes> __global__ void take_static(bool* reached) {
@@ -174,7 +176,7 @@ __global__ void third_party_softmax(const float* x, float* y, const int n) {
   y[blockIdx.x * blockDim.x + threadIdx.x] = sums[tx] / l;
 }
 
-// --- child processes, for kernels that must not survive --------------------------------------------------------------
+// --- child processes, for kernels that must not survive ------------------------------------------
 
 struct ChildEnd {
   bool clean = false;
@@ -222,7 +224,7 @@ constexpr bool kAddressSanitizer = false;
 
 } // namespace
 
-// --- what runs, where, in which order --------------------------------------------------------------------------------
+// --- what runs, where, in which order ------------------------------------------------------------
 
 TEST_CASE("every thread of every block runs the kernel exactly once, with its own indices",
           "[kernels][executor][quick]") {
@@ -261,7 +263,8 @@ TEST_CASE("a block stays on one OS thread", "[kernels][executor][quick]") {
   }
 }
 
-TEST_CASE("forward runs threads upwards and reverse downwards in every phase", "[kernels][executor][quick]") {
+TEST_CASE("forward runs threads upwards and reverse downwards in every phase",
+          "[kernels][executor][quick]") {
   std::vector<unsigned> upwards = ascending(40);
   std::vector<unsigned> downwards(upwards.rbegin(), upwards.rend());
 
@@ -294,7 +297,8 @@ TEST_CASE("the order holds inside a warp after a warp barrier too", "[kernels][e
   CHECK(std::is_permutation(shuffled.begin(), shuffled.end(), upwards.begin(), upwards.end()));
 }
 
-TEST_CASE("shuffled runs every thread once a phase, in a new order after each barrier", "[kernels][executor][quick]") {
+TEST_CASE("shuffled runs every thread once a phase, in a new order after each barrier",
+          "[kernels][executor][quick]") {
   const auto phases = order_of_phases(one_block(40, Schedule::shuffled(1)));
 
   for (auto phase : phases) {
@@ -333,28 +337,34 @@ TEST_CASE("a block of one thread never switches at a barrier, a larger one switc
   };
 
   const LaunchStats alone = launch(one_block(1), barriers);
+  const LaunchStats alone_in_warp = launch(one_block(1), [] { __syncwarp(); });
   const LaunchStats many = launch(one_block(kTile), barriers);
 
   CHECK(alone.block_barriers == kBarriers);
   CHECK(alone.switches == 2); // in and out
+  CHECK(alone_in_warp.switches == 2);
   CHECK(many.block_barriers == kBarriers);
-  CHECK(many.switches == 1 + kTile * (kBarriers + 1)); // the last switch of the last phase leads out
+  CHECK(many.switches ==
+        1 + kTile * (kBarriers + 1)); // the last switch of the last phase leads out
 }
 
 TEST_CASE("a finished thread is never run again", "[kernels][executor][quick]") {
   const unsigned exiting = GENERATE(1U, 10U, 63U);
-  const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
+  const Schedule schedule =
+      GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
   std::vector<int> entered(kTile);
 
-  const auto error = error_of(one_block(kTile, schedule), [&] { early_exit(exiting, entered.data()); });
+  const auto error =
+      error_of(one_block(kTile, schedule), [&] { early_exit(exiting, entered.data()); });
 
   CHECK(error.has_value());
   CHECK(entered == std::vector<int>(kTile, 1));
 }
 
-// --- synchronisation faults ------------------------------------------------------------------------------------------
+// --- synchronisation faults ----------------------------------------------------------------------
 
-TEST_CASE("a missing barrier gives other bits in reverse than in forward order, a correct kernel the same",
+TEST_CASE("a missing barrier gives other bits in reverse than in forward order, a correct kernel "
+          "the same",
           "[kernels][executor][quick]") {
   const fa1::tests::RaceReports expected; // the faulty kernel races, as it should
   std::vector<float> in(kTile);
@@ -363,6 +373,7 @@ TEST_CASE("a missing barrier gives other bits in reverse than in forward order, 
     std::vector<float> out(kTile);
     launch(one_block(kTile, schedule), [&] { kernel(in.data(), out.data()); });
     std::vector<std::uint32_t> bits;
+    bits.reserve(out.size());
     for (const float value : out) {
       bits.push_back(std::bit_cast<std::uint32_t>(value));
     }
@@ -375,16 +386,19 @@ TEST_CASE("a missing barrier gives other bits in reverse than in forward order, 
   CHECK(good[0] == std::bit_cast<std::uint32_t>(64.0F));
   CHECK(run(reverse_through_tile<true>, Schedule::reverse()) == good);
   CHECK(run(reverse_through_tile<true>, Schedule::shuffled(9)) == good);
-  CHECK(run(reverse_through_tile<false>, Schedule::forward()) != run(reverse_through_tile<false>, Schedule::reverse()));
+  CHECK(run(reverse_through_tile<false>, Schedule::forward()) !=
+        run(reverse_through_tile<false>, Schedule::reverse()));
   CHECK(good_warp[0] == std::bit_cast<std::uint32_t>(32.0F));
   CHECK(run(reverse_through_warp<true>, Schedule::reverse()) == good_warp);
   CHECK(run(reverse_through_warp<true>, Schedule::shuffled(9)) == good_warp);
-  CHECK(run(reverse_through_warp<false>, Schedule::forward()) != run(reverse_through_warp<false>, Schedule::reverse()));
+  CHECK(run(reverse_through_warp<false>, Schedule::forward()) !=
+        run(reverse_through_warp<false>, Schedule::reverse()));
 }
 
 TEST_CASE("threads at different barriers are reported with both lines and how many stand at each",
           "[kernels][executor][quick]") {
-  const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
+  const Schedule schedule =
+      GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
 
   const auto error = error_of(one_block(kTile, schedule), divergent_barriers);
 
@@ -397,12 +411,15 @@ TEST_CASE("threads at different barriers are reported with both lines and how ma
   CHECK(error->elsewhere == 40);
   CHECK(error->exited == 0);
   CHECK(error->total == kTile);
-  CHECK_THAT(error->what(), ContainsSubstring(std::to_string(kDivergentFirst) + " (24 threads") &&
-                                ContainsSubstring(std::to_string(kDivergentFirst + 2) + " (40 threads"));
+  CHECK_THAT(error->what(),
+             ContainsSubstring(std::to_string(kDivergentFirst) + " (24 threads") &&
+                 ContainsSubstring(std::to_string(kDivergentFirst + 2) + " (40 threads"));
 }
 
-TEST_CASE("threads that returned before a barrier are counted in the report", "[kernels][executor][quick]") {
-  const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
+TEST_CASE("threads that returned before a barrier are counted in the report",
+          "[kernels][executor][quick]") {
+  const Schedule schedule =
+      GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
   std::vector<int> entered(kTile);
 
   const auto error = error_of(one_block(kTile, schedule), [&] { early_exit(10, entered.data()); });
@@ -412,10 +429,12 @@ TEST_CASE("threads that returned before a barrier are counted in the report", "[
   CHECK(error->first.line == kEarlyExitBarrier);
   CHECK(error->at_first == 54);
   CHECK(error->exited == 10);
-  CHECK_THAT(error->what(), ContainsSubstring("54 at block barrier") && ContainsSubstring("10 exited of 64"));
+  CHECK_THAT(error->what(),
+             ContainsSubstring("54 at block barrier") && ContainsSubstring("10 exited of 64"));
 }
 
-TEST_CASE("a thread at a block barrier and one at a warp barrier are a divergence", "[kernels][executor][quick]") {
+TEST_CASE("a thread at a block barrier and one at a warp barrier are a divergence",
+          "[kernels][executor][quick]") {
   const auto error = error_of(one_block(32), warp_against_block_barrier);
 
   REQUIRE(error.has_value());
@@ -468,9 +487,17 @@ TEST_CASE("something thrown that is no std::exception is reported with its threa
 TEST_CASE("of several failing blocks the lowest is reported, on any number of OS threads",
           "[kernels][executor][quick]") {
   const unsigned os_threads = GENERATE(1U, 2U, 4U);
+  std::atomic<bool> later_one_failed{false};
 
-  const auto error = error_of({.grid = {64}, .block = {2}, .os_threads = os_threads}, [] {
+  const auto error = error_of({.grid = {64}, .block = {2}, .os_threads = os_threads}, [&] {
+    if (blockIdx.x == 5 && os_threads > 1) { // gives a later block the time to be the first to fail
+      for (int i = 0; i < 100 && !later_one_failed.load(std::memory_order_relaxed); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     if (blockIdx.x >= 5) {
+      later_one_failed.store(true, std::memory_order_relaxed);
       throw 42;
     }
     __syncthreads();
@@ -480,10 +507,12 @@ TEST_CASE("of several failing blocks the lowest is reported, on any number of OS
   CHECK_THAT(error->what(), ContainsSubstring("block (5,0,0)"));
 }
 
-// --- warps -----------------------------------------------------------------------------------------------------------
+// --- warps ---------------------------------------------------------------------------------------
 
-TEST_CASE("shuffles and votes give each thread the value CUDA defines", "[kernels][executor][quick]") {
-  const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
+TEST_CASE("shuffles and votes give each thread the value CUDA defines",
+          "[kernels][executor][quick]") {
+  const Schedule schedule =
+      GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
   constexpr unsigned kAll = 0xffffffffU;
   struct Seen {
     int broadcast, wrapped, down, up, partner, segment_down;
@@ -562,8 +591,10 @@ TEST_CASE("a tree reduction by shuffles sums a warp", "[kernels][executor][quick
   CHECK(sums == std::array<int, 2>{496, 1520});
 }
 
-TEST_CASE("warps wait for themselves only, and so do halves with masks of their own", "[kernels][executor][quick]") {
-  const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
+TEST_CASE("warps wait for themselves only, and so do halves with masks of their own",
+          "[kernels][executor][quick]") {
+  const Schedule schedule =
+      GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(3));
   std::vector<int> sums(64);
 
   const LaunchStats stats = launch(one_block(64, schedule), [&] {
@@ -587,8 +618,9 @@ TEST_CASE("warps wait for themselves only, and so do halves with masks of their 
   CHECK(stats.block_barriers == 1);
 }
 
-TEST_CASE("threads that do not exist or have returned are not waited for, and their values are poison",
-          "[kernels][executor][quick]") {
+TEST_CASE(
+    "threads that do not exist or have returned are not waited for, and their values are poison",
+    "[kernels][executor][quick]") {
   std::vector<unsigned> seen(40);
   unsigned ballot = 0;
 
@@ -616,7 +648,8 @@ TEST_CASE("a warp mask that leaves out its caller is reported", "[kernels][execu
   REQUIRE(error.has_value());
   CHECK(error->fault == Fault::warp_mask_mismatch);
   CHECK(error->first.line == kLeavesItselfOut);
-  CHECK_THAT(error->what(), ContainsSubstring("thread (0,0,0)") && ContainsSubstring("0xfffffffe") &&
+  CHECK_THAT(error->what(), ContainsSubstring("thread (0,0,0)") &&
+                                ContainsSubstring("0xfffffffe") &&
                                 ContainsSubstring("leaves itself out"));
 }
 
@@ -626,12 +659,16 @@ TEST_CASE("warp masks that disagree are reported with both lines", "[kernels][ex
   const auto error = error_of(one_block(32, schedule), masks_disagree);
 
   REQUIRE(error.has_value());
-  CHECK(std::set{error->first.line, error->second.line} == std::set{kMasksDisagree, kMasksDisagree + 1});
+  CHECK(std::set{error->first.line, error->second.line} ==
+        std::set{kMasksDisagree, kMasksDisagree + 1});
 }
 
-TEST_CASE("a warp operation whose partners name another mask is a mask mismatch", "[kernels][executor][quick]") {
-  const auto error = error_of(one_block(32), [] { __syncwarp(threadIdx.x == 0 ? 0xffffffffU : 0xfffffffeU << 1 | 3U); });
-  const auto mixed = error_of(one_block(32), [] { __syncwarp(threadIdx.x < 16 ? 0xffffffffU : 0xffff8000U); });
+TEST_CASE("a warp operation whose partners name another mask is a mask mismatch",
+          "[kernels][executor][quick]") {
+  const auto error = error_of(
+      one_block(32), [] { __syncwarp(threadIdx.x == 0 ? 0xffffffffU : 0xfffffffeU << 1 | 3U); });
+  const auto mixed =
+      error_of(one_block(32), [] { __syncwarp(threadIdx.x < 16 ? 0xffffffffU : 0xffff8000U); });
 
   CHECK_FALSE(error.has_value()); // the same mask, written differently
   REQUIRE(mixed.has_value());
@@ -639,33 +676,52 @@ TEST_CASE("a warp operation whose partners name another mask is a mask mismatch"
   CHECK_THAT(mixed->what(), ContainsSubstring("0xffffffff") && ContainsSubstring("0xffff8000"));
 }
 
-TEST_CASE("different warp operations under one mask are reported with both lines", "[kernels][executor][quick]") {
+TEST_CASE("a mask mismatch is named as such also while other warps wait at the block barrier",
+          "[kernels][executor][quick]") {
+  const auto error = error_of(one_block(64), [] {
+    if (threadIdx.x < 32) {
+      __syncwarp(threadIdx.x < 16 ? 0xffffffffU : 0xffff8000U);
+    }
+    __syncthreads();
+  });
+
+  REQUIRE(error.has_value());
+  CHECK(error->fault == Fault::warp_mask_mismatch);
+}
+
+TEST_CASE("different warp operations under one mask are reported with both lines",
+          "[kernels][executor][quick]") {
   const auto error = error_of(one_block(32), different_warp_operations);
 
   REQUIRE(error.has_value());
   CHECK(error->fault == Fault::barrier_divergence);
-  CHECK(std::set{error->first.line, error->second.line} == std::set{kWarpSyncLine, kWarpSyncLine + 2});
+  CHECK(std::set{error->first.line, error->second.line} ==
+        std::set{kWarpSyncLine, kWarpSyncLine + 2});
 }
 
-// --- shared memory ---------------------------------------------------------------------------------------------------
+// --- shared memory -------------------------------------------------------------------------------
 
 TEST_CASE("shared memory holds NaN when each block starts", "[kernels][executor][quick]") {
   constexpr unsigned kBlocks = 4;
   const unsigned os_threads = GENERATE(1U, 2U);
   std::vector<int> clean(kBlocks * 2);
 
-  launch({.grid = {kBlocks}, .block = {8}, .dynamic_shared_bytes = 8 * sizeof(float), .os_threads = os_threads}, [&] {
-    FA1_SHARED(float, tile, [2][4]);
-    FA1_DYNAMIC_SHARED(float, scratch);
-    const unsigned t = threadIdx.x;
-    const bool poisoned = std::isnan(tile[t / 4][t % 4]) && std::isnan(scratch[t]);
-    const unsigned voters = __ballot_sync(0xffffffffU, poisoned);
-    if (t == 0) {
-      clean[blockIdx.x] = std::popcount(voters);
-    }
-    tile[t / 4][t % 4] = 1.0F;
-    scratch[t] = 1.0F;
-  });
+  launch({.grid = {kBlocks},
+          .block = {8},
+          .dynamic_shared_bytes = 8 * sizeof(float),
+          .os_threads = os_threads},
+         [&] {
+           FA1_SHARED(float, tile, [2][4]);
+           FA1_DYNAMIC_SHARED(float, scratch);
+           const unsigned t = threadIdx.x;
+           const bool poisoned = std::isnan(tile[t / 4][t % 4]) && std::isnan(scratch[t]);
+           const unsigned voters = __ballot_sync(0xffffffffU, poisoned);
+           if (t == 0) {
+             clean[blockIdx.x] = std::popcount(voters);
+           }
+           tile[t / 4][t % 4] = 1.0F;
+           scratch[t] = 1.0F;
+         });
 
   for (unsigned block = 0; block < kBlocks; ++block) {
     CHECK(clean[block] == 8);
@@ -703,7 +759,8 @@ TEST_CASE("a shared declaration is one object per block, whoever reaches it and 
   CHECK(std::set{*loop.begin(), *floats.begin(), *doubles.begin()}.size() == 3);
 }
 
-TEST_CASE("static shared memory ends at 48 KiB, and the report has the sum", "[kernels][executor][quick]") {
+TEST_CASE("static shared memory ends at 48 KiB, and the report has the sum",
+          "[kernels][executor][quick]") {
   bool reached = false;
   bool reached_too_much = false;
 
@@ -715,10 +772,12 @@ TEST_CASE("static shared memory ends at 48 KiB, and the report has the sum", "[k
   REQUIRE(error.has_value());
   CHECK(error->fault == Fault::shared_overflow);
   CHECK_THAT(error->first.file, EndsWith("executor_test.cpp"));
-  CHECK_THAT(error->what(), ContainsSubstring("49153 bytes of static shared memory, a block has 49152"));
+  CHECK_THAT(error->what(),
+             ContainsSubstring("49153 bytes of static shared memory, a block has 49152"));
 }
 
-TEST_CASE("static and dynamic shared memory together end at the launch's limit", "[kernels][executor][quick]") {
+TEST_CASE("static and dynamic shared memory together end at the launch's limit",
+          "[kernels][executor][quick]") {
   bool reached = false;
   LaunchConfig config = one_block(1);
   config.dynamic_shared_bytes = 1024;
@@ -733,7 +792,8 @@ TEST_CASE("static and dynamic shared memory together end at the launch's limit",
   CHECK(reached);
 }
 
-TEST_CASE("AddressSanitizer stops a kernel one element past the end of shared memory", "[kernels][executor][quick]") {
+TEST_CASE("AddressSanitizer stops a kernel one element past the end of shared memory",
+          "[kernels][executor][quick]") {
   if (!kAddressSanitizer) {
     SKIP("needs the address-checking build, FA1_SANITIZE=address");
   }
@@ -755,13 +815,12 @@ TEST_CASE("AddressSanitizer stops a kernel one element past the end of shared me
   CHECK_THAT(outside.error_output, ContainsSubstring("heap-buffer-overflow"));
 }
 
-TEST_CASE("a kernel that overruns its stack is stopped, not silently wrong", "[kernels][executor][quick]") {
+TEST_CASE("a kernel that overruns its stack is stopped, not silently wrong",
+          "[kernels][executor][quick]") {
   if (fa1::tests::RaceReports::kAvailable) {
     SKIP("a child process cannot be forked reliably under ThreadSanitizer");
   }
-  const auto run = [](unsigned depth) {
-    launch(one_block(4), [&] { (void)recurse(depth); });
-  };
+  const auto run = [](unsigned depth) { launch(one_block(4), [&] { (void)recurse(depth); }); };
 
   const ChildEnd shallow = in_child([&] { run(20); });
   const ChildEnd deep = in_child([&] { run(100000); });
@@ -770,7 +829,8 @@ TEST_CASE("a kernel that overruns its stack is stopped, not silently wrong", "[k
   CHECK_FALSE(deep.clean);
 }
 
-TEST_CASE("a third-party kernel with bare __shared__ and __expf runs as it stands", "[kernels][executor][quick]") {
+TEST_CASE("a third-party kernel with bare __shared__ and __expf runs as it stands",
+          "[kernels][executor][quick]") {
   constexpr unsigned kN = 48;
   const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse());
   std::vector<float> x(2 * kN);
@@ -782,8 +842,9 @@ TEST_CASE("a third-party kernel with bare __shared__ and __expf runs as it stand
   launch({.grid = {2}, .block = {kN}, .schedule = schedule},
          [&] { third_party_softmax(x.data(), y.data(), static_cast<int>(kN)); });
 
-  // Relative to the exact softmax: the exponent's rounding (half an ulp of a number below 101/16), __expf's stated error,
-  // n - 1 additions of positive terms in the sum, whose terms carry __expf's error too, one division.
+  // Relative to the exact softmax: the exponent's rounding (half an ulp of a number below 101/16),
+  // __expf's stated error, n - 1 additions of positive terms in the sum, whose terms carry __expf's
+  // error too, one division.
   constexpr double kU = 0x1p-24;
   const double span = 101.0 / 16.0;
   const double exponential = span * kU + (2 + std::floor(1.173 * span)) * 2 * kU;
@@ -802,7 +863,8 @@ TEST_CASE("a third-party kernel with bare __shared__ and __expf runs as it stand
   }
 }
 
-TEST_CASE("bare __shared__ is the weaker kind: not poisoned, and the next block sees the last one's values",
+TEST_CASE("bare __shared__ is the weaker kind: not poisoned, and the next block sees the last "
+          "one's values",
           "[kernels][executor][quick]") {
   std::vector<float> found(3);
 
@@ -815,9 +877,10 @@ TEST_CASE("bare __shared__ is the weaker kind: not poisoned, and the next block 
   CHECK(found == std::vector<float>{0.0F, 1.0F, 2.0F});
 }
 
-// --- launches --------------------------------------------------------------------------------------------------------
+// --- launches ------------------------------------------------------------------------------------
 
-TEST_CASE("a launch that CUDA would refuse is refused, saying what would be right", "[kernels][executor][quick]") {
+TEST_CASE("a launch that CUDA would refuse is refused, saying what would be right",
+          "[kernels][executor][quick]") {
   struct Row {
     LaunchConfig config;
     const char* says;
@@ -830,7 +893,8 @@ TEST_CASE("a launch that CUDA would refuse is refused, saying what would be righ
       {{.block = {0xffffffffU, 2}}, "at most 1024"},
       {{.grid = {2, 0}}, "grid (2,0,1) is empty"},
       {{.grid = {1, 65536}}, "at most 65535"},
-      {{.dynamic_shared_bytes = 49153}, "49153 bytes of dynamic shared memory: a block may have 49152"},
+      {{.dynamic_shared_bytes = 49153},
+       "49153 bytes of dynamic shared memory: a block may have 49152"},
       {{.os_threads = 0}, "os_threads is 0"},
   }));
   CAPTURE(row.says);
@@ -864,28 +928,32 @@ TEST_CASE("a launch inside a kernel is refused", "[kernels][executor][quick]") {
   CHECK(error->fault == Fault::launch_config);
 }
 
-TEST_CASE("CUDA's words outside a launch are an error with their name", "[kernels][executor][quick]") {
+TEST_CASE("CUDA's words outside a launch are an error with their name",
+          "[kernels][executor][quick]") {
   CHECK_THROWS_AS(__syncthreads(), std::logic_error);
   CHECK_THROWS_AS(__syncwarp(), std::logic_error);
   CHECK_THROWS_AS(__shfl_sync(0xffffffffU, 1, 0), std::logic_error);
 }
 
 TEST_CASE("a schedule prints and parses back", "[kernels][executor][quick]") {
-  const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(0),
-                                     Schedule::shuffled(4294967295U));
+  const Schedule schedule = GENERATE(Schedule::forward(), Schedule::reverse(),
+                                     Schedule::shuffled(0), Schedule::shuffled(4294967295U));
 
   CHECK(parse_schedule(to_string(schedule)) == schedule);
 }
 
-TEST_CASE("text that is no schedule is refused, saying what would be right", "[kernels][executor][quick]") {
-  const std::string text = GENERATE("", "Forward", "shuffled", "shuffled:", "shuffled:x", "shuffled:-1", "shuffled:1 ",
-                                    "shuffled:4294967296", "reverse:1");
+TEST_CASE("text that is no schedule is refused, saying what would be right",
+          "[kernels][executor][quick]") {
+  const std::string text =
+      GENERATE("", "Forward", "shuffled", "shuffled:", "shuffled:x", "shuffled:-1", "shuffled:1 ",
+               "shuffled:4294967296", "reverse:1");
 
-  CHECK_THROWS_WITH(parse_schedule(text), ContainsSubstring(std::string("'").append(text).append("'")) &&
-                                              ContainsSubstring("forward, reverse or shuffled:SEED"));
+  CHECK_THROWS_WITH(parse_schedule(text),
+                    ContainsSubstring(std::string("'").append(text).append("'")) &&
+                        ContainsSubstring("forward, reverse or shuffled:SEED"));
 }
 
-// --- intrinsics ------------------------------------------------------------------------------------------------------
+// --- intrinsics ----------------------------------------------------------------------------------
 
 namespace {
 
@@ -902,7 +970,8 @@ double error_in_ulp(float computed, double exact) {
 
 } // namespace
 
-TEST_CASE("__expf keeps its stated error wherever the result is normal", "[kernels][executor][quick]") {
+TEST_CASE("__expf keeps its stated error wherever the result is normal",
+          "[kernels][executor][quick]") {
   double worst = 0;
   for (int i = -87 * 4096; i <= 88 * 4096; ++i) {
     const float x = static_cast<float>(i) / 4096.0F + static_cast<float>(i % 7) * 0x1p-20F;
@@ -923,11 +992,17 @@ TEST_CASE("__fdividef, __logf and rsqrtf keep their stated errors", "[kernels][e
   double worst_log = 0;
   double worst_root = 0;
   for (int i = 1; i < 20000; ++i) {
-    const float x = std::ldexp(1.0F + static_cast<float>(i * 7919 % 200003) / 200003.0F, i % 61 - 30);
-    const float y = std::ldexp(1.0F + static_cast<float>(i * 104729 % 199999) / 199999.0F, i % 83 - 41);
-    const double log_error = std::fabs(static_cast<double>(__logf(x)) - std::log(static_cast<double>(x)));
-    worst_quotient = std::max(worst_quotient, error_in_ulp(__fdividef(x, y), static_cast<double>(x) / static_cast<double>(y)));
-    worst_root = std::max(worst_root, error_in_ulp(rsqrtf(x), 1 / std::sqrt(static_cast<double>(x))));
+    const float x =
+        std::ldexp(1.0F + static_cast<float>(i * 7919 % 200003) / 200003.0F, i % 61 - 30);
+    const float y =
+        std::ldexp(1.0F + static_cast<float>(i * 104729 % 199999) / 199999.0F, i % 83 - 41);
+    const double log_error =
+        std::fabs(static_cast<double>(__logf(x)) - std::log(static_cast<double>(x)));
+    worst_quotient =
+        std::max(worst_quotient,
+                 error_in_ulp(__fdividef(x, y), static_cast<double>(x) / static_cast<double>(y)));
+    worst_root =
+        std::max(worst_root, error_in_ulp(rsqrtf(x), 1 / std::sqrt(static_cast<double>(x))));
     if (x >= 0.5F && x <= 2.0F) {
       worst_log_near_one = std::max(worst_log_near_one, log_error);
     } else {
@@ -944,7 +1019,8 @@ TEST_CASE("__fdividef, __logf and rsqrtf keep their stated errors", "[kernels][e
   CHECK(__fdividef(0x1p126F, 0x1p126F) == 1);
 }
 
-TEST_CASE("the _rn operations round once each, also where the compiler may fuse", "[kernels][executor][quick]") {
+TEST_CASE("the _rn operations round once each, also where the compiler may fuse",
+          "[kernels][executor][quick]") {
   const float x = 1.0F + 0x1p-12F;
   volatile float squared = x * x; // rounds away 2^-24
 

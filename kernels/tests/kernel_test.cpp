@@ -1,6 +1,8 @@
-// Claims about fa1 itself: it is its mirror bit for bit, it starts, resumes, pads and guards as its header says.
+// Claims about fa1 itself: it is its mirror bit for bit, it starts, resumes, pads and guards as its
+// header says.
 //
-// Sizes: one row, a tile more or less one, several tiles, wider than anything; every instance is asked.
+// Sizes: one row, a tile more or less one, several tiles, wider than anything; every instance is
+// asked.
 #include "kernels/guarded.hpp"
 #include "kernels/instances.hpp"
 #include "kernels/kernel.hpp"
@@ -26,10 +28,13 @@ using reference::State;
 
 namespace {
 
-Problem problem_of(const std::string& recipe) { return reference::make_problem(reference::parse_recipe(recipe)); }
+Problem problem_of(const std::string& recipe) {
+  return reference::make_problem(reference::parse_recipe(recipe));
+}
 
 bool same_bits(float a, float b) {
-  return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
 /// How many elements of O, l and m differ in their bits; NaN equals NaN.
@@ -51,7 +56,8 @@ const Kernel& kernel_of(const char* id) { return kernels::find_kernel(id, {}); }
 
 } // namespace
 
-TEST_CASE("every head dimension has six tile shapes or more, 1x1 and Br != Bc among them", "[kernels][quick]") {
+TEST_CASE("every head dimension has six tile shapes or more, 1x1 and Br != Bc among them",
+          "[kernels][quick]") {
   std::map<int, std::set<std::pair<int, int>>> tiles;
   for (const Kernel& kernel : kernels::all_kernels())
     if (kernel.backend == kernels::Backend::cpu && !kernel.arithmetic.contracted)
@@ -73,9 +79,11 @@ TEST_CASE("without contraction every instance equals its mirror bit for bit", "[
     if (kernel.backend != kernels::Backend::cpu || kernel.arithmetic.contracted)
       continue;
     const int Br = kernel.Br, Bc = kernel.Bc, D = kernel.D;
-    for (const auto& [n_q, n_kv] : {std::pair{1, 1}, {Br, Bc}, {Br + 1, Bc + 1}, {2 * Br, 3 * Bc}, {Br + 2, 2 * Bc - 1}}) {
-      const std::string recipe = "bh=2 n_q=" + std::to_string(n_q) + " n_kv=" + std::to_string(n_kv) +
-                                 " d=" + std::to_string(D) + " sigma=3 seed=11";
+    for (const auto& [n_q, n_kv] :
+         {std::pair{1, 1}, {Br, Bc}, {Br + 1, Bc + 1}, {2 * Br, 3 * Bc}, {Br + 2, 2 * Bc - 1}}) {
+      const std::string recipe = "bh=2 n_q=" + std::to_string(n_q) +
+                                 " n_kv=" + std::to_string(n_kv) + " d=" + std::to_string(D) +
+                                 " sigma=3 seed=11";
       CAPTURE(kernel.id, recipe);
       const Problem problem = problem_of(recipe);
 
@@ -88,24 +96,29 @@ TEST_CASE("without contraction every instance equals its mirror bit for bit", "[
 }
 
 TEST_CASE("special values take the mirror's way through the kernel too", "[kernels][quick]") {
-  for (const char* recipe : {"scores=-inf*4,0*4 V=0,1,2,3,4,5,6,7", "scores=0*4,-inf*4 V=0,1,2,3,4,5,6,7",
-                             "scores=1,nan,2,3,4 V=1,2,3,4,5", "scores=1,inf,2,3,4 V=1,2,3,4,5",
-                             "scores=0,-92,-104,-200 V=0,1e38,1,1", "scores=3e38,3e38,-3e38 V=1,2,3",
-                             "scores=0,1,2,3,4 V=1,nan,inf,-inf,-0"})
-    for (const char* id : {"fa1.Br1xBc1xD1.cpu", "fa1.Br1xBc4xD1.cpu", "fa1.Br3xBc5xD1.cpu", "fa1.Br32xBc32xD1.cpu"}) {
+  for (const char* recipe :
+       {"scores=-inf*4,0*4 V=0,1,2,3,4,5,6,7", "scores=0*4,-inf*4 V=0,1,2,3,4,5,6,7",
+        "scores=1,nan,2,3,4 V=1,2,3,4,5", "scores=1,inf,2,3,4 V=1,2,3,4,5",
+        "scores=0,-92,-104,-200 V=0,1e38,1,1", "scores=3e38,3e38,-3e38 V=1,2,3",
+        "scores=0,1,2,3,4 V=1,nan,inf,-inf,-0"})
+    for (const char* id : {"fa1.Br1xBc1xD1.cpu", "fa1.Br1xBc4xD1.cpu", "fa1.Br3xBc5xD1.cpu",
+                           "fa1.Br32xBc32xD1.cpu"}) {
       CAPTURE(recipe, id);
       const Problem problem = problem_of(recipe);
       const Kernel& kernel = kernel_of(id);
 
-      CHECK(differences(kernels::run(kernel, problem), reference::tiled_mirror(problem, kernel.Bc)) == 0);
+      CHECK(differences(kernels::run(kernel, problem),
+                        reference::tiled_mirror(problem, kernel.Bc)) == 0);
     }
 }
 
 TEST_CASE("the hand-checked example comes out tile by tile", "[kernels][quick]") {
-  // N = 4, d = 4, dv = 2, scale 1/2, tile 2. The scores are exact in fp32, so m must be, and the rest is within the
-  // rounding of the table's digits to fp32 and a few operations: compared as floats one or two apart.
-  const Problem problem = problem_of("n_q=4 n_kv=4 d=4 dv=2 scale=0.5 Q=1,0,2,0,0,1,1,0,1,1,0,1,0,2,1,1 "
-                                     "K=2,1,0,0,0,1,1,0,1,0,1,1,0,0,2,1 V=1,0,0,1,1,1,2,1");
+  // N = 4, d = 4, dv = 2, scale 1/2, tile 2. The scores are exact in fp32, so m must be, and the
+  // rest is within the rounding of the table's digits to fp32 and a few operations: compared as
+  // floats one or two apart.
+  const Problem problem =
+      problem_of("n_q=4 n_kv=4 d=4 dv=2 scale=0.5 Q=1,0,2,0,0,1,1,0,1,1,0,1,0,2,1,1 "
+                 "K=2,1,0,0,0,1,1,0,1,0,1,1,0,0,2,1 V=1,0,0,1,1,1,2,1");
   const Kernel& kernel = kernel_of("fa1.Br4xBc2xD4.cpu");
   const auto near = [](float got, double want) {
     return std::fabs(double{got} - want) <= 2.0 * std::fabs(want) * 0x1p-23; // two floats
@@ -117,7 +130,8 @@ TEST_CASE("the hand-checked example comes out tile by tile", "[kernels][quick]")
   CHECK(first.m == std::vector<float>{1.0f, 1.0f, 1.5f, 1.5f});
   CHECK(second.m == std::vector<float>{2.0f, 1.0f, 1.5f, 1.5f});
   const double l1[] = {2.0, 1.6065306597126334, 1.3678794411714423, 1.6065306597126334};
-  const double l2[] = {2.3422895420555181, 3.2130613194252668, 2.3422895420555181, 3.2130613194252668};
+  const double l2[] = {2.3422895420555181, 3.2130613194252668, 2.3422895420555181,
+                       3.2130613194252668};
   const double O1[][2] = {{0.5, 0.5},
                           {0.37754066879814544, 0.62245933120185456},
                           {0.73105857863000488, 0.26894142136999512},
@@ -139,7 +153,8 @@ TEST_CASE("the hand-checked example comes out tile by tile", "[kernels][quick]")
 }
 
 TEST_CASE("one key of any size gives its value back, fused or not", "[kernels][quick]") {
-  // round(s * scale) must be what both the max and the exponential see: a fused s * scale - m leaves a remainder of 90.
+  // round(s * scale) must be what both the max and the exponential see: a fused s * scale - m
+  // leaves a remainder of 90.
   const Problem problem = problem_of("n_q=1 n_kv=1 d=3 dv=1 Q=40000* K=40000* V=7");
 
   for (const Kernel& kernel : kernels::all_kernels())
@@ -167,7 +182,8 @@ TEST_CASE("resuming without keys leaves the carries alone", "[kernels][quick]") 
   const Problem problem = problem_of("n_q=5 n_kv=7 d=6 dv=3 seed=2");
   const State carries = kernels::run(kernel, problem);
 
-  CHECK(differences(kernels::resume(kernel, reference::slice_keys(problem, 0, 0), carries), carries) == 0);
+  CHECK(differences(kernels::resume(kernel, reference::slice_keys(problem, 0, 0), carries),
+                    carries) == 0);
 }
 
 TEST_CASE("blocks may spread over OS threads without changing a bit", "[kernels][quick]") {
@@ -187,29 +203,35 @@ TEST_CASE("a kernel is found by its id, by its variant and by its tile", "[kerne
   CHECK(kernels::find_kernel("mutant.no_alpha_on_O", {1, 1, 1, 3, 8}).mutant);
   CHECK_THROWS_MATCHES(kernels::find_kernel("fa3", {}), kernels::KernelError,
                        MessageMatches(ContainsSubstring("kernel 'fa3' is unknown")));
-  CHECK_THROWS_MATCHES(kernels::find_kernel("fa1.Br4xBc2xD16.cpu", {1, 1, 1, 17, 3}), kernels::KernelError,
+  CHECK_THROWS_MATCHES(kernels::find_kernel("fa1.Br4xBc2xD16.cpu", {1, 1, 1, 17, 3}),
+                       kernels::KernelError,
                        MessageMatches(ContainsSubstring("d=17 dv=3 is larger than it serves")));
 }
 
-TEST_CASE("guarded buffers see a read past the end, an output never written and nothing in a right kernel",
+TEST_CASE("guarded buffers see a read past the end, an output never written and nothing in a right "
+          "kernel",
           "[kernels][guarded][quick]") {
   const Problem problem = problem_of("n_q=5 n_kv=7 d=8 seed=3");
 
 #if defined(__SANITIZE_ADDRESS__)
-  SKIP("AddressSanitizer ends the program at the first access outside, before the guard can report it");
+  SKIP("AddressSanitizer ends the program at the first access outside, before the guard can report "
+       "it");
 #endif
   CHECK(kernels::run_guarded(kernel_of("fa1.Br4xBc2xD8.cpu"), problem).violation.empty());
-  CHECK_THAT(kernels::run_guarded(kernel_of("mutant.one_row_read.Br4xBc2xD8.cpu"), problem).violation,
-             ContainsSubstring("an access outside K: element 56 where 0 .. 55 exist (row 7 of 7)"));
-  CHECK_THAT(kernels::run_guarded(kernel_of("mutant.stale_output.Br4xBc2xD8.cpu"), problem).violation,
-             ContainsSubstring("O[0,0] was never written"));
+  CHECK_THAT(
+      kernels::run_guarded(kernel_of("mutant.one_row_read.Br4xBc2xD8.cpu"), problem).violation,
+      ContainsSubstring("an access outside K: element 56 where 0 .. 55 exist (row 7 of 7)"));
+  CHECK_THAT(
+      kernels::run_guarded(kernel_of("mutant.stale_output.Br4xBc2xD8.cpu"), problem).violation,
+      ContainsSubstring("O[0,0] was never written"));
   // The escape from the faulting kernel leaves the executor usable.
   CHECK(kernels::run_guarded(kernel_of("fa1.Br4xBc2xD8.cpu"), problem).violation.empty());
 }
 
 TEST_CASE("every mutant's edit still fits fa1.cuh", "[kernels][mutants][quick]") {
   for (const std::string_view name : kernels::stale_mutants()) {
-    INFO("kernels/mutants/" << name << ".edit: its first part must stand in kernels/fa1.cuh exactly once");
+    INFO("kernels/mutants/" << name
+                            << ".edit: its first part must stand in kernels/fa1.cuh exactly once");
     CHECK(false);
   }
   CHECK(kernels::stale_mutants().empty());
@@ -224,7 +246,8 @@ TEST_CASE("CUDA kernels are listed where a device is present", "[kernels][cuda][
     SKIP("no CUDA: this build or this machine has none");
 
   const Problem problem = problem_of("bh=3 n_q=37 n_kv=101 d=60 dv=33 seed=4");
-  const State state = kernels::run(kernels::find_kernel("fa1.Br32xBc32xD64.cuda", problem.shape), problem);
+  const State state =
+      kernels::run(kernels::find_kernel("fa1.Br32xBc32xD64.cuda", problem.shape), problem);
 
   CHECK(cuda >= 54);
   CHECK(is_nontrivial(state));

@@ -1,9 +1,11 @@
 #pragma once
 
-/// Counts what ThreadSanitizer reports while it lives, instead of letting the reports fail the program.
+/// Counts what ThreadSanitizer reports while it lives, instead of letting the reports fail the
+/// program.
 ///
-/// In a build without FA1_SANITIZE=thread nothing is ever reported: kAvailable is false and count() stays 0. A race
-/// outside of any RaceReports is printed and fails the program as usual. One object at a time.
+/// In a build without FA1_SANITIZE=thread nothing is ever reported: kAvailable is false and count()
+/// stays 0. A race outside of any RaceReports is printed and fails the program as usual. One object
+/// at a time.
 
 #include <algorithm>
 #include <array>
@@ -13,7 +15,8 @@
 
 namespace fa1::tests {
 
-/// Plain data: it is written while ThreadSanitizer holds its own locks, where any call that it watches would wait for ever.
+/// Plain data: it is written while ThreadSanitizer holds its own locks, where any call that it
+/// watches would wait for ever.
 struct RaceLog {
   static constexpr std::size_t kKept = 64;
 
@@ -55,11 +58,11 @@ public:
 
 #ifdef FA1_TSAN
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the names are ThreadSanitizer's.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): ThreadSanitizer's names.
 
 extern "C" {
-int __tsan_get_report_mop(void* report, unsigned long index, int* tid, void** address, int* size, int* write,
-                          int* atomic, void** trace, unsigned long trace_size);
+int __tsan_get_report_mop(void* report, unsigned long index, int* tid, void** address, int* size,
+                          int* write, int* atomic, void** trace, unsigned long trace_size);
 void __sanitizer_symbolize_pc(void* pc, const char* format, char* out, unsigned long out_size);
 
 // Every race counts, also one seen before: the same kernel runs in several orders.
@@ -72,8 +75,10 @@ namespace __tsan {
 
 class ReportDesc;
 
-// The library's own is weak and answers `suppressed`. True: neither printed nor counted against the program.
-[[gnu::used, gnu::no_sanitize("thread")]] inline bool OnReport(const ReportDesc* report, bool suppressed) {
+// The library's own is weak and answers `suppressed`. True: neither printed nor counted against the
+// program.
+[[gnu::used, gnu::no_sanitize("thread")]] inline bool OnReport(const ReportDesc* report,
+                                                               bool suppressed) {
   fa1::tests::RaceLog& log = fa1::tests::race_log;
   if (!log.active) {
     return suppressed;
@@ -84,8 +89,8 @@ class ReportDesc;
       int ignored = 0;
       void* address = nullptr;
       void* pc = nullptr;
-      __tsan_get_report_mop(const_cast<ReportDesc*>(report), access, &ignored, &address, &ignored, &ignored, &ignored,
-                            &pc, 1);
+      __tsan_get_report_mop(const_cast<ReportDesc*>(report), access, &ignored, &address, &ignored,
+                            &ignored, &ignored, &pc, 1);
       __sanitizer_symbolize_pc(pc, access == 0 ? "%s:%l and " : "%s:%l", place + access * 512, 512);
     }
     // The two halves become one text.
@@ -103,6 +108,6 @@ class ReportDesc;
 
 } // namespace __tsan
 
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 #endif

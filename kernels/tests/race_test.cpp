@@ -1,5 +1,5 @@
-// Claims about synchronisation. ThreadSanitizer (preset racecheck) watches the kernel's own text; forward against
-// reverse order (law `schedule`) needs no sanitizer.
+// Claims about synchronisation. ThreadSanitizer (preset racecheck) watches the kernel's own text;
+// forward against reverse order (law `schedule`) needs no sanitizer.
 #include "kernels/kernel.hpp"
 #include "kernels/tests/race_reports.hpp"
 #include "reference/recipe.hpp"
@@ -40,10 +40,12 @@ TEST_CASE("a missing barrier is a data race in the kernel's text, whichever of t
   if (!RaceReports::kAvailable)
     SKIP("needs the racecheck preset (ThreadSanitizer)");
 
-  for (const char* mutant : {"mutant.no_first_barrier.Br4xBc2xD8.cpu", "mutant.no_second_barrier.Br4xBc2xD8.cpu"}) {
+  for (const char* mutant :
+       {"mutant.no_first_barrier.Br4xBc2xD8.cpu", "mutant.no_second_barrier.Br4xBc2xD8.cpu"}) {
     CAPTURE(mutant);
     const auto races = races_of(kernels::find_kernel(mutant, {}), simt::Schedule::forward());
     CHECK(!races.empty());
-    CHECK(std::ranges::all_of(races, [](const std::string& place) { return place.find(".cuh:") != std::string::npos; }));
+    CHECK(std::ranges::all_of(
+        races, [](const std::string& place) { return place.find(".cuh:") != std::string::npos; }));
   }
 }

@@ -1,4 +1,5 @@
-// The bound itself: hand-checkable values, its textbook form, and 200,000 random problems that must stay inside it.
+// The bound itself: hand-checkable values, its textbook form, and 200,000 random problems that must
+// stay inside it.
 #include "numerics/bounds.hpp"
 
 #include "numerics/error.hpp"
@@ -27,9 +28,12 @@ using reference::Recipe;
 
 namespace {
 
-Problem problem_of(const char* recipe) { return reference::make_problem(reference::parse_recipe(recipe)); }
+Problem problem_of(const char* recipe) {
+  return reference::make_problem(reference::parse_recipe(recipe));
+}
 
-/// Independent of the code under test: the first-order bound as printed in its header, from exact weights in long double.
+/// Independent of the code under test: the first-order bound as printed in its header, from exact
+/// weights in long double.
 double textbook_bound(const Problem& problem, std::int64_t Bc, double c) {
   const std::int64_t N = problem.shape.n_kv, T = (N + Bc - 1) / Bc;
   std::vector<long double> s, eta, p;
@@ -41,8 +45,9 @@ double textbook_bound(const Problem& problem, std::int64_t Bc, double c) {
       abs += std::fabs(static_cast<long double>(problem.Q(0, 0, i)) * problem.K(0, j, i));
     }
     s.push_back(dot * problem.scale);
-    eta.push_back(static_cast<long double>(numerics::gamma(static_cast<double>(problem.shape.d + 1))) * abs *
-                  std::fabs(problem.scale));
+    eta.push_back(
+        static_cast<long double>(numerics::gamma(static_cast<double>(problem.shape.d + 1))) * abs *
+        std::fabs(problem.scale));
     M = std::max(M, s.back());
   }
   for (const long double x : s)
@@ -57,7 +62,8 @@ double textbook_bound(const Problem& problem, std::int64_t Bc, double c) {
     tile_max[static_cast<std::size_t>(j / Bc)] =
         std::max(tile_max[static_cast<std::size_t>(j / Bc)], s[static_cast<std::size_t>(j)]);
   for (std::size_t t = 0; t < rises_after.size(); ++t) {
-    long double running = *std::max_element(tile_max.begin(), tile_max.begin() + static_cast<std::ptrdiff_t>(t) + 1);
+    long double running =
+        *std::max_element(tile_max.begin(), tile_max.begin() + static_cast<std::ptrdiff_t>(t) + 1);
     for (std::size_t later = t + 1; later < tile_max.size(); ++later)
       if (tile_max[later] > running) {
         running = tile_max[later];
@@ -82,10 +88,13 @@ Recipe random_recipe(std::mt19937_64& random) {
   const auto below = [&](std::uint64_t n) { return random() % n; };
   constexpr std::array kFamilies{Family::normal, Family::uniform, Family::outliers, Family::pow2,
                                  Family::ints,   Family::zero,    Family::subnormal};
-  constexpr std::array kOrders{Order::free, Order::free, Order::ascending, Order::descending, Order::tied, Order::dominant};
-  constexpr std::array kValues{Family::normal, Family::positive, Family::alternating, Family::outliers,
-                               Family::pow2,   Family::ints,     Family::index1,      Family::subnormal};
-  constexpr std::array kSigmas{1e-30f, 1e-6f, 0.01f, 0.3f, 1.0f, 1.0f, 1.0f, 3.0f, 10.0f, 30.0f, 100.0f};
+  constexpr std::array kOrders{Order::free,       Order::free, Order::ascending,
+                               Order::descending, Order::tied, Order::dominant};
+  constexpr std::array kValues{Family::normal,   Family::positive, Family::alternating,
+                               Family::outliers, Family::pow2,     Family::ints,
+                               Family::index1,   Family::subnormal};
+  constexpr std::array kSigmas{1e-30f, 1e-6f, 0.01f, 0.3f,  1.0f,  1.0f,
+                               1.0f,   3.0f,  10.0f, 30.0f, 100.0f};
   Recipe r;
   r.seed = 1 + below(1u << 30);
   r.n_q = 1;
@@ -113,18 +122,22 @@ TEST_CASE("one exact key costs the roundings of one tile and nothing else", "[nu
 
   const numerics::Bounds bounds = numerics::online_softmax(problem, {});
 
-  // Three roundings of 1 * 3 through product, update and division, one of l; no score error. The weight is 1 (expf(0) is
-  // exact, which the bound does not use: it allows e^(c u) in the numerator and as much in the denominator).
+  // Three roundings of 1 * 3 through product, update and division, one of l; no score error. The
+  // weight is 1 (expf(0) is exact, which the bound does not use: it allows e^(c u) in the numerator
+  // and as much in the denominator).
   CHECK(bounds.O(0, 0, 0) >= 3.0 * (numerics::gamma(3) + numerics::gamma(1)));
-  CHECK(bounds.O(0, 0, 0) <= 3.0 * (numerics::gamma(3) + numerics::gamma(1)) / (1.0 - numerics::gamma(1)) *
-                                  std::exp(2.0 * 1.0033 * kU * (1.0 + kU)) * numerics::kEvaluationSlack);
+  CHECK(bounds.O(0, 0, 0) <=
+        3.0 * (numerics::gamma(3) + numerics::gamma(1)) / (1.0 - numerics::gamma(1)) *
+            std::exp(2.0 * 1.0033 * kU * (1.0 + kU)) * numerics::kEvaluationSlack);
   CHECK(bounds.eta[0] == 0.0);
   CHECK(bounds.weighted(0, 0, 0) == 3.0);
 }
 
-TEST_CASE("where all errors are small the exact form agrees with the textbook form to first order", "[numerics][quick]") {
+TEST_CASE("where all errors are small the exact form agrees with the textbook form to first order",
+          "[numerics][quick]") {
   const char* recipe = GENERATE("n_q=1 n_kv=7 d=3 dv=1", "n_q=1 n_kv=64 d=8 dv=1 seed=5 v=positive",
-                                "n_q=1 n_kv=200 d=16 dv=1 sigma=4 seed=2", "n_q=1 n_kv=50 d=4 dv=1 order=ascending sigma=3");
+                                "n_q=1 n_kv=200 d=16 dv=1 sigma=4 seed=2",
+                                "n_q=1 n_kv=50 d=4 dv=1 order=ascending sigma=3");
   const std::int64_t Bc = GENERATE(1, 5, 32);
   const Problem problem = problem_of(recipe);
   const kernels::Arithmetic arithmetic{.Bc = static_cast<int>(Bc)};
@@ -134,32 +147,41 @@ TEST_CASE("where all errors are small the exact form agrees with the textbook fo
   const double first_order = textbook_bound(problem, Bc, arithmetic.exp_error);
   CAPTURE(recipe, Bc, exact_form, first_order);
   CHECK(exact_form >= first_order);
-  // What the first order leaves out is of the order of the largest weight error: 1 % is far above it here.
+  // What the first order leaves out is of the order of the largest weight error: 1 % is far above
+  // it here.
   const double second_order = 1.0 + 0x1p-6;
   CHECK(exact_form <= first_order * second_order);
 }
 
-TEST_CASE("fused multiply-adds and a better exponential can only lower the bound", "[numerics][quick]") {
+TEST_CASE("fused multiply-adds and a better exponential can only lower the bound",
+          "[numerics][quick]") {
   const Problem problem = problem_of("n_q=1 n_kv=100 d=8 sigma=2 seed=4");
 
   const double plain = numerics::online_softmax(problem, {.Bc = 4}).O(0, 0, 0);
 
   CHECK(numerics::online_softmax(problem, {.Bc = 4, .contracted = true}).O(0, 0, 0) < plain);
   CHECK(numerics::online_softmax(problem, {.Bc = 4, .exp_error = 5.0}).O(0, 0, 0) > plain);
-  CHECK(numerics::online_softmax(problem, {.Bc = 4}, true).O(0, 0, 0) < plain); // scores taken as exact
+  // scores taken as exact
+  CHECK(numerics::online_softmax(problem, {.Bc = 4}, true).O(0, 0, 0) < plain);
 }
 
 TEST_CASE("the bound names the condition that fails", "[numerics][quick]") {
-  CHECK(numerics::online_softmax(problem_of("scores=0,nan V=1,2"), {}).obstacle == "K holds NaN or Inf");
-  CHECK(numerics::online_softmax(problem_of("scores=0,0 V=1,inf"), {}).obstacle == "V holds NaN or Inf");
-  CHECK(numerics::online_softmax(problem_of("n_q=1 n_kv=1 Q=nan"), {}).obstacle == "Q holds NaN or Inf");
-  CHECK(numerics::online_softmax(problem_of("scores=0,0,0,0 V=1e38*"), {}).obstacle == "n_kv * max|v| reaches FLT_MAX");
-  CHECK(numerics::online_softmax(problem_of("n_q=1 n_kv=1 scale=1e-38 Q=1e25 K=1e25"), {}).obstacle ==
-        "sum |q k| reaches FLT_MAX in row 0");
+  CHECK(numerics::online_softmax(problem_of("scores=0,nan V=1,2"), {}).obstacle ==
+        "K holds NaN or Inf");
+  CHECK(numerics::online_softmax(problem_of("scores=0,0 V=1,inf"), {}).obstacle ==
+        "V holds NaN or Inf");
+  CHECK(numerics::online_softmax(problem_of("n_q=1 n_kv=1 Q=nan"), {}).obstacle ==
+        "Q holds NaN or Inf");
+  CHECK(numerics::online_softmax(problem_of("scores=0,0,0,0 V=1e38*"), {}).obstacle ==
+        "n_kv * max|v| reaches FLT_MAX");
+  CHECK(
+      numerics::online_softmax(problem_of("n_q=1 n_kv=1 scale=1e-38 Q=1e25 K=1e25"), {}).obstacle ==
+      "sum |q k| reaches FLT_MAX in row 0");
 }
 
 TEST_CASE("an unknowable weight makes the bound infinite and never NaN", "[numerics][quick]") {
-  const char* recipe = GENERATE("n_q=1 n_kv=1 sigma=1e20", "n_q=3 n_kv=9 d=4 sigma=1e9", "n_q=2 n_kv=8 sigma=1e25 v=zero");
+  const char* recipe = GENERATE("n_q=1 n_kv=1 sigma=1e20", "n_q=3 n_kv=9 d=4 sigma=1e9",
+                                "n_q=2 n_kv=8 sigma=1e25 v=zero");
 
   const numerics::Bounds bounds = numerics::online_softmax(problem_of(recipe), {});
 
@@ -176,10 +198,11 @@ TEST_CASE("no error of 200,000 random problems exceeds its bound", "[numerics][d
   double worst = 0.0;
   std::string worst_recipe;
 
-  for (int n = 0; n < kProblems; ) {
+  for (int n = 0; n < kProblems;) {
     const Recipe recipe = random_recipe(random);
     const Problem problem = reference::make_problem(recipe);
-    const auto Bc = static_cast<std::int64_t>(1 + random() % static_cast<std::uint64_t>(recipe.n_kv + 2));
+    const auto Bc =
+        static_cast<std::int64_t>(1 + random() % static_cast<std::uint64_t>(recipe.n_kv + 2));
     const kernels::Arithmetic arithmetic{.Bc = static_cast<int>(Bc)};
     const numerics::Bounds bounds = numerics::online_softmax(problem, arithmetic);
     if (!bounds.obstacle.empty() || !(bounds.eta[0] < numerics::kNoDigit))
@@ -202,8 +225,9 @@ TEST_CASE("no error of 200,000 random problems exceeds its bound", "[numerics][d
   }
 
   std::ranges::nth_element(fractions, fractions.begin() + kProblems / 2);
-  const numerics::RatchetRow measured{"bound.O", worst, fractions[kProblems / 2], kProblems,
-                                      "error/bound of O by the mirror over random problems; mt19937_64 seed 20210807"};
+  const numerics::RatchetRow measured{
+      "bound.O", worst, fractions[kProblems / 2], kProblems,
+      "error/bound of O by the mirror over random problems; mt19937_64 seed 20210807"};
   CAPTURE(worst_recipe, numerics::to_csv(measured));
   for (const auto& [family, count] : asked) {
     CAPTURE(reference::name_of(family));

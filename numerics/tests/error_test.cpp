@@ -38,7 +38,8 @@ TEST_CASE("the error keeps the digits that a double-double truth has", "[numeric
   CHECK(numerics::error_of(1.0f, {1.0 + 0x1p-52, -0x1p-60, 0.0}) == -(0x1p-52 - 0x1p-60));
 }
 
-TEST_CASE("max, RMS and signed mean are those of the errors in units of u sum p|v|", "[numerics][quick]") {
+TEST_CASE("max, RMS and signed mean are those of the errors in units of u sum p|v|",
+          "[numerics][quick]") {
   Hand hand(2);
   std::ranges::fill(hand.state.O.elements(), 1.0f);
   hand.truth.O(0, 0, 0) = {1.0 - 3 * 0x1p-23, 0.0, 0.0}; // +3 units
@@ -50,10 +51,10 @@ TEST_CASE("max, RMS and signed mean are those of the errors in units of u sum p|
   CHECK(summary.max_relative == 4.0);
   CHECK(summary.rms_relative == std::sqrt((9.0 + 16.0) / 2.0));
   CHECK(summary.mean_relative == -0.5);
-  CHECK(summary.max_fraction == 0.5);    // 2^-21 of 2^-20
-  CHECK(summary.max_expected == 2.0);    // 2^-21 of 2^-22
-  CHECK(summary.bound_relative == 8.0);  // 2^-20 in units of 2^-23
-  CHECK(summary.max_ulp == 6.0);         // 3 * 2^-23 just below 1, where an ulp is 2^-24
+  CHECK(summary.max_fraction == 0.5);   // 2^-21 of 2^-20
+  CHECK(summary.max_expected == 2.0);   // 2^-21 of 2^-22
+  CHECK(summary.bound_relative == 8.0); // 2^-20 in units of 2^-23
+  CHECK(summary.max_ulp == 6.0);        // 3 * 2^-23 just below 1, where an ulp is 2^-24
 }
 
 TEST_CASE("every element is counted in exactly one ulp bin", "[numerics][quick]") {

@@ -22,7 +22,8 @@ std::filesystem::path file_with(const char* lines) {
 } // namespace
 
 TEST_CASE("a row of the ratchet file is found by its key", "[numerics][quick]") {
-  const RatchetRow row = ratchet("b", file_with("a,1,0.5,10,first\nb,0.25,0.01,200,second, with a comma\n"));
+  const RatchetRow row =
+      ratchet("b", file_with("a,1,0.5,10,first\nb,0.25,0.01,200,second, with a comma\n"));
 
   CHECK(row.worst == 0.25);
   CHECK(row.median == 0.01);
@@ -37,8 +38,9 @@ TEST_CASE("a row prints as it reads, rounded up to two digits", "[numerics][quic
 TEST_CASE("a missing key, a broken line and a missing file are named", "[numerics][quick]") {
   CHECK_THROWS_MATCHES(ratchet("z", file_with("a,1,1,1,x\n")), std::runtime_error,
                        MessageMatches(ContainsSubstring("no row 'z'")));
-  CHECK_THROWS_MATCHES(ratchet("a", file_with("a,one,1,1,x\n")), std::runtime_error,
-                       MessageMatches(ContainsSubstring(":2: worst, median and cases must be numbers")));
+  CHECK_THROWS_MATCHES(
+      ratchet("a", file_with("a,one,1,1,x\n")), std::runtime_error,
+      MessageMatches(ContainsSubstring(":2: worst, median and cases must be numbers")));
   CHECK_THROWS_MATCHES(ratchet("a", "/nonexistent/ratchet.csv"), std::runtime_error,
                        MessageMatches(ContainsSubstring("cannot read /nonexistent/ratchet.csv")));
 }

@@ -1,5 +1,5 @@
-// Claims about sweeps: an axis expands to the values it states and nothing else is accepted, a grid holds every
-// combination, a slope is the slope, and a record says what was run.
+// Claims about sweeps: an axis expands to the values it states and nothing else is accepted, a grid
+// holds every combination, a slope is the slope, and a record says what was run.
 
 #include "numerics/sweep.hpp"
 
@@ -25,18 +25,21 @@ TEST_CASE("an axis expands to the values that it states", "[numerics][quick]") {
     Words values;
   };
   const auto example = GENERATE(values<Example>({
-      {"n_kv=7,3,3", {"7", "3", "3"}},                           // a list is taken as it is
-      {"n_kv=64..512", {"64", "128", "256", "512"}},             // whole numbers double
-      {"n_kv=3..20", {"3", "6", "12", "20"}},                    // the end belongs to it
-      {"n_kv=0..5", {"0", "1", "2", "4", "5"}},                  // doubling 0 would go nowhere
-      {"n_kv=9..9", {"9"}},                                      // one point is a range
-      {"seed=18446744073709551614..18446744073709551615", {"18446744073709551614", "18446744073709551615"}},
-      {"sigma=1e-2..10", {"0.01", "0.1", "1", "10"}},            // real numbers take steps of ten
+      {"n_kv=7,3,3", {"7", "3", "3"}},               // a list is taken as it is
+      {"n_kv=64..512", {"64", "128", "256", "512"}}, // whole numbers double
+      {"n_kv=3..20", {"3", "6", "12", "20"}},        // the end belongs to it
+      {"n_kv=0..5", {"0", "1", "2", "4", "5"}},      // doubling 0 would go nowhere
+      {"n_kv=9..9", {"9"}},                          // one point is a range
+      {"seed=18446744073709551614..18446744073709551615",
+       {"18446744073709551614", "18446744073709551615"}},
+      {"sigma=1e-2..10", {"0.01", "0.1", "1", "10"}}, // real numbers take steps of ten
       {"sigma=1..50", {"1", "10", "50"}},
-      {"n_kv=1..1000:4", {"1", "10", "100", "1000"}},            // evenly on a logarithmic scale
-      {"n_kv=1..3:9", {"1", "2", "3"}},                          // whole numbers that fall together count once
+      {"n_kv=1..1000:4", {"1", "10", "100", "1000"}}, // evenly on a logarithmic scale
+      // whole numbers that fall together count once
+      {"n_kv=1..3:9", {"1", "2", "3"}},
       {"v=normal,constant:0.1", {"normal", "constant:0.1"}},
-      {"scores=0,1|-inf*4,0", {"0,1", "-inf*4,0"}},              // values with commas are separated by |
+      // values with commas are separated by |
+      {"scores=0,1|-inf*4,0", {"0,1", "-inf*4,0"}},
       {"put=K:0,0:nan|V:1,0:7", {"K:0,0:nan", "V:1,0:7"}},
   }));
   CAPTURE(example.text);
@@ -71,28 +74,35 @@ TEST_CASE("an axis that makes no sense is an error that says what would", "[nume
   }));
   CAPTURE(example.text);
 
-  CHECK_THROWS_MATCHES(numerics::parse_axis(example.text), SweepError,
-                       MessageMatches(ContainsSubstring("--vary") && ContainsSubstring(example.says)));
+  CHECK_THROWS_MATCHES(
+      numerics::parse_axis(example.text), SweepError,
+      MessageMatches(ContainsSubstring("--vary") && ContainsSubstring(example.says)));
 }
 
 TEST_CASE("a grid holds every combination once, the last axis fastest", "[numerics][quick]") {
-  const std::vector<Axis> axes{numerics::parse_axis("n_kv=5,6"), numerics::parse_axis("seed=1,2,3")};
+  const std::vector<Axis> axes{numerics::parse_axis("n_kv=5,6"),
+                               numerics::parse_axis("seed=1,2,3")};
 
   const auto points = numerics::expand("n_kv=99 n_q=2 d=3", axes);
 
   REQUIRE(points.size() == 6);
   CHECK(points[1].values == Words{"5", "2"});
   CHECK(points[3].values == Words{"6", "1"});
-  CHECK(reference::to_string(points[5].recipe) == reference::to_string(reference::parse_recipe("n_q=2 n_kv=6 d=3 seed=3")));
+  CHECK(reference::to_string(points[5].recipe) ==
+        reference::to_string(reference::parse_recipe("n_q=2 n_kv=6 d=3 seed=3")));
 }
 
-TEST_CASE("a grid that is too large, twice the same or no recipe is refused before anything runs", "[numerics][quick]") {
-  const std::vector<Axis> too_many{numerics::parse_axis("n_kv=1..8000:5000"), numerics::parse_axis("seed=1,2,3,4")};
+TEST_CASE("a grid that is too large, twice the same or no recipe is refused before anything runs",
+          "[numerics][quick]") {
+  const std::vector<Axis> too_many{numerics::parse_axis("sigma=1..2:5000"),
+                                   numerics::parse_axis("seed=1,2,3,4")};
   const std::vector<Axis> twice{numerics::parse_axis("d=1"), numerics::parse_axis("d=2")};
   const std::vector<Axis> too_large{numerics::parse_axis("n_kv=1,1000000000000")};
 
-  CHECK_THROWS_MATCHES(numerics::expand("", too_many), SweepError, MessageMatches(ContainsSubstring("10000")));
-  CHECK_THROWS_MATCHES(numerics::expand("", twice), SweepError, MessageMatches(ContainsSubstring("twice")));
+  CHECK_THROWS_MATCHES(numerics::expand("", too_many), SweepError,
+                       MessageMatches(ContainsSubstring("10000")));
+  CHECK_THROWS_MATCHES(numerics::expand("", twice), SweepError,
+                       MessageMatches(ContainsSubstring("twice")));
   CHECK_THROWS_AS(numerics::expand("", too_large), reference::RecipeError);
 }
 
@@ -111,8 +121,9 @@ TEST_CASE("the slope of a power law is its power, with no doubt left", "[numeric
 }
 
 TEST_CASE("the confidence interval of a slope is Student's", "[numerics][quick]") {
-  // log x = -1, 0, 1 and log y = 0, 3, 0: slope 0, residuals -1, 2, -1, so s^2 = 6 with one degree of freedom, and the
-  // standard error is sqrt(6 / 2); Student's t with one degree of freedom is Cauchy's: tan(0.475 pi).
+  // log x = -1, 0, 1 and log y = 0, 3, 0: slope 0, residuals -1, 2, -1, so s^2 = 6 with one degree
+  // of freedom, and the standard error is sqrt(6 / 2); Student's t with one degree of freedom is
+  // Cauchy's: tan(0.475 pi).
   const std::vector<double> x{std::exp(-1.0), 1.0, std::exp(1.0)}, y{1.0, std::exp(3.0), 1.0};
   const double half = std::tan(0.475 * std::acos(-1.0)) * std::sqrt(3.0);
 
@@ -123,12 +134,14 @@ TEST_CASE("the confidence interval of a slope is Student's", "[numerics][quick]"
   CHECK(std::fabs(fit.low + half) <= 0x1p-40 * half);
 }
 
-TEST_CASE("points that no logarithm has are left out, and too few points give no slope", "[numerics][quick]") {
+TEST_CASE("points that no logarithm has are left out, and too few points give no slope",
+          "[numerics][quick]") {
   const std::vector<double> x{1, 2, 4, 8, 16}, y{1, 0, 4, std::nan(""), 16};
 
   const numerics::Slope fit = numerics::log_log_slope(x, y);
   const numerics::Slope few = numerics::log_log_slope(std::span(x).first(2), std::span(x).first(2));
-  const numerics::Slope vertical = numerics::log_log_slope(std::vector<double>{2, 2, 2}, std::vector<double>{1, 2, 3});
+  const numerics::Slope vertical =
+      numerics::log_log_slope(std::vector<double>{2, 2, 2}, std::vector<double>{1, 2, 3});
 
   CHECK(fit.points == 3);
   CHECK(std::fabs(fit.slope - 1.0) <= 0x1p-48);
@@ -154,7 +167,8 @@ TEST_CASE("a record says what was run and how wrong it was", "[numerics][quick]"
 
 TEST_CASE("a wrong kernel's record is proved wrong", "[numerics][quick]") {
   const reference::Recipe recipe = reference::parse_recipe("n_q=3 n_kv=70 d=5 order=ascending");
-  const kernels::Kernel& kernel = kernels::find_kernel("mutant.no_alpha_on_O.Br4xBc2", reference::shape_of(recipe));
+  const kernels::Kernel& kernel =
+      kernels::find_kernel("mutant.no_alpha_on_O.Br4xBc2", reference::shape_of(recipe));
 
   const numerics::Record record = numerics::measure(recipe, kernel);
 
@@ -162,8 +176,10 @@ TEST_CASE("a wrong kernel's record is proved wrong", "[numerics][quick]") {
   CHECK(record.error.max_fraction > 1.0);
 }
 
-TEST_CASE("where the bound does not reach, a record has no number and says why", "[numerics][quick]") {
-  const reference::Recipe recipe = reference::parse_recipe("n_q=1 n_kv=4 d=1 scale=1e-38 Q=1e25* K=1e25,2e25,3e25,4e25");
+TEST_CASE("where the bound does not reach, a record has no number and says why",
+          "[numerics][quick]") {
+  const reference::Recipe recipe =
+      reference::parse_recipe("n_q=1 n_kv=4 d=1 scale=1e-38 Q=1e25* K=1e25,2e25,3e25,4e25");
   const kernels::Kernel& kernel = kernels::find_kernel("fa1", reference::shape_of(recipe));
 
   const numerics::Record record = numerics::measure(recipe, kernel);

@@ -35,7 +35,8 @@ TEST_CASE("the distance of two floats counts the floats between them", "[numeric
   CHECK(float_distance(0x1p-126f, 0x1p-127f) == 1 << 22); // every subnormal counts
 }
 
-TEST_CASE("a NaN is at no finite distance from a number and at none from a NaN", "[numerics][quick]") {
+TEST_CASE("a NaN is at no finite distance from a number and at none from a NaN",
+          "[numerics][quick]") {
   const float number = GENERATE(0.0f, 1.0f, kMax, kInfinity, -kInfinity);
 
   CHECK(float_distance(kNaN, number) == kNanDistance);

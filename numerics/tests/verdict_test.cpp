@@ -51,7 +51,8 @@ State ideal(const Problem& problem, const Truth& truth) {
 }
 
 struct Judged {
-  Problem problem = reference::make_problem(reference::parse_recipe("bh=2 n_q=5 n_kv=40 d=16 dv=8 seed=3"));
+  Problem problem =
+      reference::make_problem(reference::parse_recipe("bh=2 n_q=5 n_kv=40 d=16 dv=8 seed=3"));
   Truth truth = reference::certify(problem);
   numerics::Bounds bounds = numerics::online_softmax(problem, {.Bc = 8});
   State state = ideal(problem, truth);
@@ -94,15 +95,20 @@ TEST_CASE("the ideal output is proved right, with l and LSE", "[numerics][quick]
   CHECK(Judged{}.verdict(true) == Judgement::proved_right);
 }
 
-TEST_CASE("zeros, NaN, swapped rows, the mean of V and one element 64 bounds off are proved wrong", "[numerics][quick]") {
+TEST_CASE("zeros, NaN, swapped rows, the mean of V and one element 64 bounds off are proved wrong",
+          "[numerics][quick]") {
   Judged j;
   auto& O = j.state.O;
 
   SECTION("zeros") { std::ranges::fill(O.elements(), 0.0f); }
   SECTION("all NaN") { std::ranges::fill(O.elements(), kNaN); }
   SECTION("one NaN") { O(1, 2, 3) = kNaN; }
-  SECTION("swapped rows") { std::swap_ranges(O.row(0, 0).begin(), O.row(0, 0).end(), O.row(0, 1).begin()); }
-  SECTION("swapped batch-heads") { std::swap_ranges(O.row(0, 0).begin(), O.row(0, 0).end(), O.row(1, 0).begin()); }
+  SECTION("swapped rows") {
+    std::swap_ranges(O.row(0, 0).begin(), O.row(0, 0).end(), O.row(0, 1).begin());
+  }
+  SECTION("swapped batch-heads") {
+    std::swap_ranges(O.row(0, 0).begin(), O.row(0, 0).end(), O.row(1, 0).begin());
+  }
   SECTION("mean of V") {
     for (std::int64_t column = 0; column < 8; ++column) {
       float sum = 0.0f;
@@ -132,9 +138,11 @@ TEST_CASE("the worst element is the one that decides", "[numerics][quick]") {
   CHECK(verdict.worst.fraction() > 1.0);
 }
 
-TEST_CASE("an error inside the bound but far outside the expectation is suspicious", "[numerics][quick]") {
+TEST_CASE("an error inside the bound but far outside the expectation is suspicious",
+          "[numerics][quick]") {
   // 4096 roundings: the bound counts them all, the expectation their square root.
-  const Problem problem = reference::make_problem(reference::parse_recipe("n_q=1 n_kv=4096 d=4 dv=1 v=positive"));
+  const Problem problem =
+      reference::make_problem(reference::parse_recipe("n_q=1 n_kv=4096 d=4 dv=1 v=positive"));
   const Truth truth = reference::certify(problem);
   const numerics::Bounds bounds = numerics::online_softmax(problem, {.Bc = 4096});
   State state = ideal(problem, truth);
@@ -161,7 +169,8 @@ TEST_CASE("a radius too wide to tell leaves the question undecided", "[numerics]
   CHECK(j.verdict() == Judgement::undecided);
 }
 
-TEST_CASE("scores that carry no digit and inputs outside the conditions are undecided", "[numerics][quick]") {
+TEST_CASE("scores that carry no digit and inputs outside the conditions are undecided",
+          "[numerics][quick]") {
   const char* recipe = GENERATE("n_q=2 n_kv=9 d=4 sigma=1e9", "n_q=1 scores=0,-inf,1 V=1,2,3");
   const Problem problem = reference::make_problem(reference::parse_recipe(recipe));
   const Truth truth = reference::certify(problem);
@@ -169,7 +178,8 @@ TEST_CASE("scores that carry no digit and inputs outside the conditions are unde
   for (float& x : state.O.elements())
     x = std::nextafterf(x, kInfinity);
 
-  const auto verdict = numerics::judge(problem, state, truth, numerics::online_softmax(problem, {}), false);
+  const auto verdict =
+      numerics::judge(problem, state, truth, numerics::online_softmax(problem, {}), false);
 
   CAPTURE(numerics::to_string(verdict));
   CHECK(verdict.judgement == Judgement::undecided);
@@ -184,4 +194,18 @@ TEST_CASE("no key at all is judged exactly: O = 0, l = 0, LSE = -Inf", "[numeric
   CHECK(numerics::judge(problem, state, truth, bounds, true).judgement == Judgement::proved_right);
   state.O(0, 1, 2) = kNaN; // an old output that nobody overwrote
   CHECK(numerics::judge(problem, state, truth, bounds, true).judgement == Judgement::proved_wrong);
+}
+
+TEST_CASE("scores that overflow leave l undecided and not wrong", "[numerics][quick]") {
+  const Problem problem = reference::make_problem(
+      reference::parse_recipe("n_q=1 n_kv=2 d=2 scale=1 Q=2e38* K=2,2,1,1 V=1*"));
+  const Truth truth = reference::certify(problem);
+  State state = ideal(problem, truth); // m is not the exact maximum: it does not fit into fp32
+  state.l[0] = 1.0f;
+
+  const auto verdict =
+      numerics::judge(problem, state, truth, numerics::online_softmax(problem, {}), true);
+
+  CAPTURE(numerics::to_string(verdict));
+  CHECK(verdict.judgement != Judgement::proved_wrong);
 }

@@ -1,4 +1,5 @@
-// Claims about the bridge to RapidCheck: failures are failures, shrunk, and can be replayed by their string.
+// Claims about the bridge to RapidCheck: failures are failures, shrunk, and can be replayed by
+// their string.
 #include "properties/rapidcheck_bridge.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -6,9 +7,9 @@
 
 #include <cstdlib>
 
-using fa1::properties::run_property;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
+using fa1::properties::run_property;
 
 namespace {
 
@@ -38,14 +39,16 @@ struct FailsFromTen {
 } // namespace
 
 TEST_CASE("a property that holds reports every case", "[properties][bridge][quick]") {
-  const auto report = run_property("holds", {37, 1}, [] { RC_ASSERT(*rc::gen::inRange(0, 10) < 10); });
+  const auto report =
+      run_property("holds", {37, 1}, [] { RC_ASSERT(*rc::gen::inRange(0, 10) < 10); });
 
   CHECK(report.held);
   CHECK(report.cases == 37);
   CHECK(report.reproduce.empty());
 }
 
-TEST_CASE("a failing property is shrunk to the smallest counterexample", "[properties][bridge][quick]") {
+TEST_CASE("a failing property is shrunk to the smallest counterexample",
+          "[properties][bridge][quick]") {
   int last = 0, tried = 0;
 
   const auto report = run_property("fails", {100, 1}, FailsFromTen{&last, &tried});
@@ -56,7 +59,8 @@ TEST_CASE("a failing property is shrunk to the smallest counterexample", "[prope
   CHECK_THAT(report.reproduce, StartsWith("reproduce="));
 }
 
-TEST_CASE("the reproduce string leads straight back to the counterexample", "[properties][bridge][quick]") {
+TEST_CASE("the reproduce string leads straight back to the counterexample",
+          "[properties][bridge][quick]") {
   int last = 0, tried = 0;
   const auto report = run_property("replayed", {100, 1}, FailsFromTen{&last, &tried});
   last = tried = 0;
@@ -78,7 +82,8 @@ TEST_CASE("RC_PARAMS wins over the plan", "[properties][bridge][quick]") {
   CHECK(tried == 5);
 }
 
-TEST_CASE("the same seed draws the same cases and another seed draws others", "[properties][bridge][quick]") {
+TEST_CASE("the same seed draws the same cases and another seed draws others",
+          "[properties][bridge][quick]") {
   const auto cases = [](std::uint64_t seed) {
     std::vector<int> drawn;
     run_property("seeded", {20, seed}, [&] { drawn.push_back(*rc::gen::inRange(0, 1'000'000)); });
@@ -90,7 +95,8 @@ TEST_CASE("the same seed draws the same cases and another seed draws others", "[
 }
 
 TEST_CASE("an exception in a property is a failure, never a pass", "[properties][bridge][quick]") {
-  const auto report = run_property("throws", {10, 1}, [] { throw std::runtime_error("kernel launch refused"); });
+  const auto report =
+      run_property("throws", {10, 1}, [] { throw std::runtime_error("kernel launch refused"); });
 
   CHECK_FALSE(report.held);
   CHECK_THAT(report.message, ContainsSubstring("kernel launch refused"));

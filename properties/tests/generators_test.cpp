@@ -1,4 +1,5 @@
-// Claims about what the generators produce: every class of float, every family of problem, and shrinking that ends.
+// Claims about what the generators produce: every class of float, every family of problem, and
+// shrinking that ends.
 #include "properties/generators.hpp"
 #include "properties/rapidcheck_bridge.hpp"
 
@@ -21,7 +22,8 @@ template <class Gen, class Use> void draw(const Gen& generator, int count, Use&&
   REQUIRE(report.cases == count);
 }
 
-/// The steps to the simplest recipe for which `fails` holds, taking the first candidate that still fails.
+/// The steps to the simplest recipe for which `fails` holds, taking the first candidate that still
+/// fails.
 template <class Fails> Recipe shrink(Recipe recipe, Fails&& fails) {
   REQUIRE(fails(recipe));
   for (bool smaller = true; smaller;) {
@@ -62,29 +64,31 @@ TEST_CASE("floats of every class are drawn", "[properties][quick]") {
       ++seen["ordinary"];
   });
 
-  for (const char* kind : {"NaN", "+Inf", "-Inf", "-0", "+0", "+subnormal", "-subnormal", "FLT_MAX", "huge", "tiny", "whole",
-                           "ordinary"}) {
+  for (const char* kind : {"NaN", "+Inf", "-Inf", "-0", "+0", "+subnormal", "-subnormal", "FLT_MAX",
+                           "huge", "tiny", "whole", "ordinary"}) {
     CAPTURE(kind);
     CHECK(seen[kind] > 0);
   }
 }
 
-TEST_CASE("recipes of every family, order and value family are drawn, and every one can be made", "[properties][quick]") {
+TEST_CASE("recipes of every family, order and value family are drawn, and every one can be made",
+          "[properties][quick]") {
   std::set<std::string_view> dists, orders, values;
   std::set<std::int64_t> keys;
   int extreme = 0, batches = 0, wide_v = 0;
 
-  draw(properties::any_recipe({.largest_d = 16, .Br = 4, .Bc = 8}), 3'000, [&](const Recipe& recipe) {
-    dists.insert(reference::name_of(recipe.dist));
-    orders.insert(reference::name_of(recipe.order));
-    values.insert(reference::name_of(recipe.v));
-    keys.insert(recipe.n_kv);
-    extreme += recipe.sigma < 1e-10f || recipe.sigma > 1e10f;
-    batches += recipe.batch_heads > 1;
-    wide_v += recipe.dv && *recipe.dv != recipe.d;
-    RC_ASSERT(reference::parse_recipe(reference::to_string(recipe)) == recipe);
-    reference::make_problem(recipe);
-  });
+  draw(properties::any_recipe({.largest_d = 16, .Br = 4, .Bc = 8}), 3'000,
+       [&](const Recipe& recipe) {
+         dists.insert(reference::name_of(recipe.dist));
+         orders.insert(reference::name_of(recipe.order));
+         values.insert(reference::name_of(recipe.v));
+         keys.insert(recipe.n_kv);
+         extreme += recipe.sigma < 1e-10f || recipe.sigma > 1e10f;
+         batches += recipe.batch_heads > 1;
+         wide_v += recipe.dv && *recipe.dv != recipe.d;
+         RC_ASSERT(reference::parse_recipe(reference::to_string(recipe)) == recipe);
+         reference::make_problem(recipe);
+       });
 
   CHECK(dists.size() == 7);
   CHECK(orders.size() == 5);
@@ -97,8 +101,9 @@ TEST_CASE("recipes of every family, order and value family are drawn, and every 
 }
 
 TEST_CASE("shrinking ends at the smallest recipe that still fails", "[properties][quick]") {
-  const Recipe start = reference::parse_recipe("bh=2 n_q=9 n_kv=77 d=13 dv=5 seed=123456 dist=outliers sigma=10 "
-                                               "order=descending v=alternating scale=0.25");
+  const Recipe start =
+      reference::parse_recipe("bh=2 n_q=9 n_kv=77 d=13 dv=5 seed=123456 dist=outliers sigma=10 "
+                              "order=descending v=alternating scale=0.25");
 
   const Recipe many_keys = shrink(start, [](const Recipe& r) { return r.n_kv >= 6; });
   CHECK(many_keys.n_kv == 6);
@@ -106,16 +111,18 @@ TEST_CASE("shrinking ends at the smallest recipe that still fails", "[properties
   CHECK(many_keys.d == 1);
   CHECK(many_keys.seed == 1);
 
-  const Recipe two_columns = shrink(start, [](const Recipe& r) { return r.d >= 2 && r.order == reference::Order::descending; });
+  const Recipe two_columns = shrink(
+      start, [](const Recipe& r) { return r.d >= 2 && r.order == reference::Order::descending; });
   CHECK(two_columns.d == 2);
   CHECK(two_columns.n_kv == 1);
   CHECK(two_columns.order == reference::Order::descending);
 }
 
-TEST_CASE("every shrinking step is simpler, so shrinking cannot run in circles", "[properties][quick]") {
+TEST_CASE("every shrinking step is simpler, so shrinking cannot run in circles",
+          "[properties][quick]") {
   const auto complexity = [](const Recipe& r) {
-    return r.batch_heads + r.n_q + r.n_kv + r.d + (r.dv ? *r.dv + 1 : 0) + (r.scale ? 1 : 0) + (r.sigma != 1.0f) +
-           (r.order != reference::Order::free) +
+    return r.batch_heads + r.n_q + r.n_kv + r.d + (r.dv ? *r.dv + 1 : 0) + (r.scale ? 1 : 0) +
+           (r.sigma != 1.0f) + (r.order != reference::Order::free) +
            (r.dist == reference::Family::zero || r.dist == reference::Family::ints ? 0
             : r.dist == reference::Family::normal                                  ? 1
                                                                                    : 2) +

@@ -1,5 +1,5 @@
-// Every law on every kernel instance: one test a law, named after it. A failure prints the shrunk recipe, a line to
-// paste, and RapidCheck's own string.
+// Every law on every kernel instance: one test a law, named after it. A failure prints the shrunk
+// recipe, a line to paste, and RapidCheck's own string.
 //
 // The tests are made from the table in invariants.cpp, so a new law is tested without a word here.
 #include "properties/property.hpp"
@@ -19,7 +19,7 @@ using properties::LawResult;
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-constexpr int kQuickCases = 6;   // per kernel instance
+constexpr int kQuickCases = 6; // per kernel instance
 constexpr int kDeepCases = 100;
 
 void check_on_every_kernel(const Invariant& invariant, int cases) {
@@ -51,22 +51,27 @@ private:
   int cases_;
 };
 
-/// Registers two tests a law. Catch2's macros need a name known to the compiler; this is what they expand to.
+/// Registers two tests a law. Catch2's macros need a name known to the compiler; this is what they
+/// expand to.
 const bool registered = [] {
   static std::deque<std::string> names; // Catch2 keeps views of them
   for (const Invariant& invariant : properties::all_invariants())
     for (const bool quick : {true, false}) {
-      names.push_back(std::string(invariant.id) + (quick ? ": " : " (deep): ") + std::string(invariant.says));
-      Catch::AutoReg(Catch::Detail::make_unique<LawTest>(invariant, quick ? kQuickCases : kDeepCases),
-                     CATCH_INTERNAL_LINEINFO, Catch::StringRef(),
-                     Catch::NameAndTags{names.back(), quick ? "[properties][laws][quick]" : "[properties][laws][deep]"});
+      names.push_back(std::string(invariant.id) + (quick ? ": " : " (deep): ") +
+                      std::string(invariant.says));
+      Catch::AutoReg(
+          Catch::Detail::make_unique<LawTest>(invariant, quick ? kQuickCases : kDeepCases),
+          CATCH_INTERNAL_LINEINFO, Catch::StringRef(),
+          Catch::NameAndTags{names.back(),
+                             quick ? "[properties][laws][quick]" : "[properties][laws][deep]"});
     }
   return true;
 }();
 
 } // namespace
 
-TEST_CASE("the catalogue is whole: ids are unique, statements and formulas are given", "[properties][quick]") {
+TEST_CASE("the catalogue is whole: ids are unique, statements and formulas are given",
+          "[properties][quick]") {
   REQUIRE(registered);
   std::set<std::string_view> ids;
   for (const Invariant& invariant : properties::all_invariants()) {

@@ -1,4 +1,5 @@
-// The laws have teeth: each wrong kernel is caught by the law its row names, and by its shrunk recipe again.
+// The laws have teeth: each wrong kernel is caught by the law its row names, and by its shrunk
+// recipe again.
 #include "properties/property.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -7,7 +8,8 @@
 
 using namespace fa1;
 
-TEST_CASE("each wrong kernel is caught by the law that its row names", "[properties][mutants][quick]") {
+TEST_CASE("each wrong kernel is caught by the law that its row names",
+          "[properties][mutants][quick]") {
 #if defined(__SANITIZE_ADDRESS__)
   SKIP("AddressSanitizer ends the program at the first mutant that leaves its buffers");
 #endif
@@ -21,7 +23,8 @@ TEST_CASE("each wrong kernel is caught by the law that its row names", "[propert
       continue; // a fault need not show at every tile shape (one thread needs no barrier)
     caught.insert(mutant.variant);
     CAPTURE(mutant.id, law.id, result.shrunk_recipe);
-    const auto again = properties::check_case(law, reference::parse_recipe(result.shrunk_recipe), mutant);
+    const auto again =
+        properties::check_case(law, reference::parse_recipe(result.shrunk_recipe), mutant);
     CHECK(again.answer == properties::Answer::violated); // the replay line replays
   }
 

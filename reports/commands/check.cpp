@@ -76,13 +76,18 @@ void print(const properties::Invariant& law, std::span<const properties::LawResu
       line.violation = &result;
   }
   const bool held = line.violation == nullptr && line.held > 0;
-  const std::string answer = line.violation != nullptr ? "violated" : held ? "held" : "not-applicable";
-  const Colour colour = line.violation != nullptr ? Colour::bad : held ? Colour::good : Colour::faint;
+  const std::string answer = line.violation != nullptr ? "violated"
+                             : held                    ? "held"
+                                                       : "not-applicable";
+  const Colour colour = line.violation != nullptr ? Colour::bad
+                        : held                    ? Colour::good
+                                                  : Colour::faint;
   std::string worst;
   if (law.kind != properties::Kind::exact && held)
     worst = fmt::format("worst {:.3g} of its bound", line.worst);
-  fmt::print(std::cout, "{:<18} {:<11} {} {:>7} held {:>6} not applicable  {}\n", law.id, properties::name_of(law.kind),
-             painted(fmt::format("{:<14}", answer), colour), line.held, line.not_applicable, worst);
+  fmt::print(std::cout, "{:<18} {:<11} {} {:>7} held {:>6} not applicable  {}\n", law.id,
+             properties::name_of(law.kind), painted(fmt::format("{:<14}", answer), colour),
+             line.held, line.not_applicable, worst);
   if (line.violation != nullptr)
     fmt::print(std::cout, "  {}: {}\n  shrunk: {}\n  reproduce: {}\n", line.violation->kernel->id,
                line.violation->violation, line.violation->shrunk_recipe, line.violation->replay());
@@ -90,7 +95,8 @@ void print(const properties::Invariant& law, std::span<const properties::LawResu
 
 int check(const Options& options) {
   const auto cases = static_cast<int>(whole_number("--cases", options.cases, 1, kMostCases));
-  const std::uint64_t seed = whole_number("--seed", options.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  const std::uint64_t seed =
+      whole_number("--seed", options.seed, 0, std::numeric_limits<std::uint64_t>::max());
   const auto chosen = kernels_of(options);
   std::vector<const properties::Invariant*> laws;
   try {
@@ -114,8 +120,11 @@ int check(const Options& options) {
       print(*laws[law], of_law);
   }
   if (!options.json)
-    fmt::print(std::cout, "{} on {}, {} cases each, seed {}\n", laws.size() == 1 ? "1 law" : fmt::format("{} laws", laws.size()),
-               chosen.size() == 1 ? chosen.front()->id : fmt::format("{} kernel instances", chosen.size()), cases, seed);
+    fmt::print(std::cout, "{} on {}, {} cases each, seed {}\n",
+               laws.size() == 1 ? "1 law" : fmt::format("{} laws", laws.size()),
+               chosen.size() == 1 ? chosen.front()->id
+                                  : fmt::format("{} kernel instances", chosen.size()),
+               cases, seed);
   if (!violated && !anything_held)
     throw UsageError("check: no law applied to any case; want more --cases or another --kernel");
   return violated ? kProvedWrong : kHeld;
@@ -125,12 +134,17 @@ int check(const Options& options) {
 
 Command add_check(CLI::App& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* app = program.add_subcommand("check", "All invariants on one kernel, or on all of them");
-  app->footer("One line for each law: id, kind, held | violated | not-applicable, cases, worst error as a fraction of\n"
-              "its bound. A violation comes with the smallest recipe found and the line that replays it.\n\n"
+  CLI::App* app =
+      program.add_subcommand("check", "All invariants on one kernel, or on all of them");
+  app->footer("One line for each law: id, kind, held | violated | not-applicable, cases, worst "
+              "error as a fraction of\n"
+              "its bound. A violation comes with the smallest recipe found and the line that "
+              "replays it.\n\n"
               "Example:\n  fa1lab check --kernel fa1.Br4xBc2xD8.cpu --cases 200");
-  app->add_option("--kernel", options->kernel, "Id, or a part of it such as fa1.Br4xBc2, or `all` [fa1]");
-  app->add_option("--invariant", options->law, "One law only, as `fa1lab list invariants` names them");
+  app->add_option("--kernel", options->kernel,
+                  "Id, or a part of it such as fa1.Br4xBc2, or `all` [fa1]");
+  app->add_option("--invariant", options->law,
+                  "One law only, as `fa1lab list invariants` names them");
   app->add_option("--cases", options->cases, "Generated problems for each law and kernel [100]");
   app->add_option("--seed", options->seed, "Seed of the generated problems [1]");
   app->add_flag("--json", options->json, "One record for each law and kernel");

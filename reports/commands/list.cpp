@@ -30,10 +30,12 @@ struct Input {
 
 /// The vocabulary of reference/recipe.hpp.
 constexpr auto kInputs = std::to_array<Input>({
-    {"n_q=M n_kv=N d=D dv=E bh=B", "sizes: queries, keys, columns of Q and K, columns of V [d], batch-heads [1]"},
+    {"n_q=M n_kv=N d=D dv=E bh=B",
+     "sizes: queries, keys, columns of Q and K, columns of V [d], batch-heads [1]"},
     {"scale=auto", "fp32(1/sqrt(d)) [auto], or any finite fp32 number"},
     {"seed=S", "from 0 to 2^64 - 1 [1]; every entry is a pure function of seed and position"},
-    {"sigma=X", "a factor on every entry of Q [1]: the standard deviation of the scores of dist=normal"},
+    {"sigma=X",
+     "a factor on every entry of Q [1]: the standard deviation of the scores of dist=normal"},
     {"dist=normal", "Q and K: N(0,1)"},
     {"dist=uniform", "Q and K: uniform in [-1,1)"},
     {"dist=outliers", "Q and K: N(0,1) with N(0,100) added to one entry in a thousand"},
@@ -43,7 +45,8 @@ constexpr auto kInputs = std::to_array<Input>({
     {"dist=zero", "Q and K: 0, so that every score ties at 0"},
     {"order=free", "scores over the keys: as they fall"},
     {"order=ascending", "scores over the keys: rising, so that every tile sets a new maximum"},
-    {"order=descending", "scores over the keys: falling, so that only the first tile sets a maximum"},
+    {"order=descending",
+     "scores over the keys: falling, so that only the first tile sets a maximum"},
     {"order=tied", "scores over the keys: every key is key 0"},
     {"order=dominant gap=G", "scores over the keys: one key leads all others by at least G [120]"},
     {"v=normal|uniform|outliers|pow2|ints|subnormal|zero", "V: the families of dist"},
@@ -52,7 +55,8 @@ constexpr auto kInputs = std::to_array<Input>({
     {"v=index", "V: V[j][c] = j"},
     {"v=index1", "V: V[j][c] = j + 1"},
     {"v=constant:X", "V: every entry X"},
-    {"Q=1,2,0x1p-149,nan,0*5,1*", "entries one by one, also K= and V=; x*n repeats, x* fills the rest"},
+    {"Q=1,2,0x1p-149,nan,0*5,1*",
+     "entries one by one, also K= and V=; x*n repeats, x* fills the rest"},
     {"scores=-inf*4,0*4", "the scores themselves: short for d=1 scale=1 Q=1* K=<list>"},
     {"put=K:3,1:nan;V:2,0:-inf", "single entries (row, column), after all else"},
 });
@@ -62,7 +66,10 @@ std::vector<Row> kernel_rows() {
   for (const auto table : {kernels::all_kernels(), kernels::all_mutants()})
     for (const kernels::Kernel& kernel : table) {
       Row row{kernel.id,
-              {{"Br", kernel.Br}, {"Bc", kernel.Bc}, {"D", kernel.D}, {"contracted", kernel.arithmetic.contracted}},
+              {{"Br", kernel.Br},
+               {"Bc", kernel.Bc},
+               {"D", kernel.D},
+               {"contracted", kernel.arithmetic.contracted}},
               kernel.says};
       if (kernel.mutant)
         row.says = fmt::format("wrong on purpose: {}; caught by {}", kernel.says, kernel.killed_by);
@@ -97,7 +104,9 @@ std::vector<Row> input_rows() {
 }
 
 std::vector<Row> format_rows() {
-  return {{"fp32", {{"u", "2^-24"}}, "IEEE binary32: inputs, outputs, carries and every intermediate of the kernels here"}};
+  return {{"fp32",
+           {{"u", "2^-24"}},
+           "IEEE binary32: inputs, outputs, carries and every intermediate of the kernels here"}};
 }
 
 struct Listing {
@@ -155,9 +164,11 @@ Command add_list(CLI::App& program) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* app = program.add_subcommand("list", "What there is: kernels, invariants, edge cases, inputs, formats");
+  CLI::App* app = program.add_subcommand(
+      "list", "What there is: kernels, invariants, edge cases, inputs, formats");
   app->footer("Example:\n  fa1lab list cases");
-  app->add_option("LIST", options->name, "kernels | invariants | cases | inputs | formats")->required();
+  app->add_option("LIST", options->name, "kernels | invariants | cases | inputs | formats")
+      ->required();
   app->add_flag("--json", options->json, "One record a line");
   return {app, [options] { return list(options->name, options->json); }};
 }

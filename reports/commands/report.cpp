@@ -25,7 +25,8 @@ struct Options {
 
 int report(const Options& options) {
   const Level level = options.quick ? Level::quick : options.full ? Level::full : Level::standard;
-  const std::uint64_t seed = whole_number("--seed", options.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  const std::uint64_t seed =
+      whole_number("--seed", options.seed, 0, std::numeric_limits<std::uint64_t>::max());
   if (options.out.empty())
     throw UsageError("--out: is empty; want a folder");
   require_gnuplot();
@@ -41,7 +42,8 @@ int report(const Options& options) {
     std::cout << document.dump() << "\n";
   else
     fmt::print(std::cout, "{}\nThe report is in {}\n",
-               painted(document["summary"]["sentence"].get<std::string>(), fine ? Colour::good : Colour::bad),
+               painted(document["summary"]["sentence"].get<std::string>(),
+                       fine ? Colour::good : Colour::bad),
                (std::filesystem::absolute(options.out) / "index.html").lexically_normal().string());
   return fine ? kHeld : kProvedWrong;
 }
@@ -50,11 +52,14 @@ int report(const Options& options) {
 
 Command add_report(CLI::App& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* app = program.add_subcommand("report", "The error report: one page with plots, and its data beside it");
-  app->footer("Takes up to 4 minutes on two cores, --quick one, --full an hour. The folder is replaced as a whole when the\n"
+  CLI::App* app = program.add_subcommand(
+      "report", "The error report: one page with plots, and its data beside it");
+  app->footer("Takes up to 4 minutes on two cores, --quick one, --full an hour. The folder is "
+              "replaced as a whole when the\n"
               "report is complete; a run that fails or is killed leaves the one before.\n\n"
               "Example:\n  fa1lab report --quick --out my-report");
-  auto* quick = app->add_flag("--quick", options->quick, "A selection of kernels, few cases, one seed");
+  auto* quick =
+      app->add_flag("--quick", options->quick, "A selection of kernels, few cases, one seed");
   app->add_flag("--full", options->full, "All kernels, many cases, more seeds")->excludes(quick);
   app->add_option("--out", options->out, "Folder for the report [reports/out]");
   app->add_option("--seed", options->seed, "Seed of the problems generated for the laws [1]");

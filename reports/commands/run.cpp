@@ -32,7 +32,9 @@ Colour colour_of(numerics::Judgement judgement) {
 }
 
 void print(const numerics::Record& r) {
-  const auto line = [](std::string_view name, std::string_view text) { fmt::print(std::cout, "{:<10}{}\n", name, text); };
+  const auto line = [](std::string_view name, std::string_view text) {
+    fmt::print(std::cout, "{:<10}{}\n", name, text);
+  };
   line("recipe", reference::to_string(r.recipe));
   line("kernel", r.kernel);
   line("verdict", painted(numerics::name_of(r.verdict.judgement), colour_of(r.verdict.judgement)) +
@@ -40,9 +42,12 @@ void print(const numerics::Record& r) {
   if (!r.verdict.worst.output.empty())
     line("worst", numerics::to_string(r.verdict.worst));
   if (r.error.elements > 0) {
-    line("error", fmt::format("max {:.3g}, RMS {:.3g}, mean {:.3g}, in 2^-24 sum p|v|, over {} elements of O",
-                              r.error.max_relative, r.error.rms_relative, r.error.mean_relative, r.error.elements));
-    line("bound", fmt::format("{:.3g} in the same unit; largest error/bound {:.3g}, median {:.3g}; error/expected {:.3g}",
+    line("error",
+         fmt::format(
+             "max {:.3g}, RMS {:.3g}, mean {:.3g}, in 2^-24 sum p|v|, over {} elements of O",
+             r.error.max_relative, r.error.rms_relative, r.error.mean_relative, r.error.elements));
+    line("bound", fmt::format("{:.3g} in the same unit; largest error/bound {:.3g}, median {:.3g}; "
+                              "error/expected {:.3g}",
                               r.error.bound_relative, r.error.max_fraction, r.error.median_fraction,
                               r.error.max_expected));
     line("scores", fmt::format("spread {:.3g}, each known to {:.3g}", r.spread, r.eta));
@@ -50,8 +55,9 @@ void print(const numerics::Record& r) {
       line("", fmt::format("{} elements are NaN or Inf", r.not_finite));
   }
   line("truth", r.truth);
-  line("time", fmt::format("kernel {:.3g} s ({:.3g} G multiply-adds/s), truth {:.3g} s", r.kernel_seconds,
-                           numerics::work_of(r.shape) / r.kernel_seconds * 1e-9, r.truth_seconds));
+  line("time",
+       fmt::format("kernel {:.3g} s ({:.3g} G multiply-adds/s), truth {:.3g} s", r.kernel_seconds,
+                   numerics::work_of(r.shape) / r.kernel_seconds * 1e-9, r.truth_seconds));
   line("reproduce", properties::replay_line(reference::to_string(r.recipe), r.kernel));
 }
 
@@ -72,9 +78,11 @@ int run(const Options& options) {
 
 Command add_run(CLI::App& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* app = program.add_subcommand("run", "One run on one kernel: verdict, worst element, timing");
+  CLI::App* app =
+      program.add_subcommand("run", "One run on one kernel: verdict, worst element, timing");
   app->footer("Example:\n  fa1lab run 'n_q=3 n_kv=70 d=5 dist=normal seed=1' --kernel fa1.Br4xBc2");
-  app->add_option("RECIPE", options->recipe, "The problem, as `fa1lab list inputs` explains")->required();
+  app->add_option("RECIPE", options->recipe, "The problem, as `fa1lab list inputs` explains")
+      ->required();
   app->add_option("--kernel", options->kernel, "Id, or a part of it such as fa1.Br4xBc2 [fa1]");
   app->add_flag("--json", options->json, "One record instead of text");
   return {app, [options] { return run(*options); }};

@@ -1,0 +1,280 @@
+// Claims about the program as a person at a shell meets it: what it prints, and the status it ends with. Each test starts
+// the program itself.
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Answer {
+  int status = -1;
+  std::string out; ///< standard output, then standard error
+};
+
+/// `line` is for the shell.
+Answer shell(const std::string& line) {
+  Answer answer;
+  FILE* const pipe = popen((line + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> piece;
+  for (std::size_t got; (got = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;)
+    answer.out.append(piece.data(), got);
+  const int status = pclose(pipe);
+  answer.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return answer;
+}
+
+Answer fa1lab(const std::string& words) { return shell(FA1_PROGRAM " " + words); }
+
+std::size_t lines(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+}
+
+class Scratch {
+public:
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "fa1lab-test-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Scratch() { fs::remove_all(path_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  std::string operator/(const char* name) const { return (path_ / name).string(); }
+  bool empty() const { return fs::is_empty(path_); }
+
+private:
+  fs::path path_;
+};
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+} // namespace
+
+TEST_CASE("bad input is one line that says what would be right, and status 2", "[reports][quick]") {
+  struct Example {
+    const char* words;
+    const char* says;
+  };
+  const auto example = GENERATE(values<Example>({
+      {"", "want a command: one of report repro run check sweep list"},
+      {"frobnicate",
+       "command 'frobnicate' is unknown; want one of report repro run check sweep list"},
+      {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
+      {"run", "run: RECIPE is required"},
+      {"run n_q=1 n_q=2", "run: "},
+      {"run --frobnicate n_q=1", "--frobnicate"},
+      {"run 'keys=3'", "unknown key 'keys'"},
+      {"run 'n_kv=many'", "n_kv=many"},
+      {"run 'n_kv=-1'", "n_kv=-1"},
+      {"run 'n_kv=1000000000 d=256'", "GiB"},
+      {"run 'scale=nan'", "scale=nan: want a finite"},
+      {"run 'd=257'", "d=257"},
+      {"run 'n_q=1' --kernel fa2", "kernel 'fa2' is unknown"},
+      {"run 'd=256' --kernel fa1.Br32xBc32", "d=256"},
+      {"list", "LIST is required"},
+      {"list everything",
+       "list 'everything' is unknown; want one of kernels invariants cases inputs formats"},
+      {"check --cases none", "--cases none: want a whole number from 1 to"},
+      {"check --cases 0", "--cases 0: want"},
+      {"check --seed -1", "--seed"},
+      {"check --kernel none", "kernel 'none' is unknown"},
+      {"check --invariant none", "none"},
+      {"sweep n_q=1", "--vary is required"},
+      {"sweep --vary keys=1,2 n_q=1", "a recipe has no key 'keys'"},
+      {"sweep --vary n_kv=9..1 n_q=1", "backwards"},
+      {"sweep --vary n_kv= n_q=1", "a value is missing"},
+      {"sweep --vary n_kv=1..99999:99999 n_q=1", "2 to 10000"},
+      {"sweep --vary n_kv=1,2 n_q=1 --out /none/there.csv",
+       "cannot write '/none/there.csv': No such file"},
+      {"sweep --vary d=1,300 n_q=1", "d=300"},
+      {"report --quick --full", "--full"},
+      {"report --out /proc/none/out", "cannot write"},
+      {"report --out /proc", "/proc"},
+      {"report --seed x", "--seed x: want"},
+  }));
+  CAPTURE(example.words);
+
+  const Answer answer = fa1lab(example.words);
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 2);
+  CHECK_THAT(answer.out, StartsWith("fa1lab: "));
+  CHECK_THAT(answer.out, ContainsSubstring(example.says));
+  CHECK(lines(answer.out) == 1);
+}
+
+TEST_CASE("what this machine lacks is status 3", "[reports][quick]") {
+  const Answer no_gnuplot = shell("env PATH=/none " FA1_PROGRAM " report --quick");
+
+  CHECK(no_gnuplot.status == 3);
+  CHECK_THAT(no_gnuplot.out, ContainsSubstring("gnuplot-nox"));
+  CHECK(lines(no_gnuplot.out) == 1);
+}
+
+TEST_CASE("a disk that is full behind the output is status 2", "[reports][quick]") {
+  const Answer list = shell("(" FA1_PROGRAM " list inputs >/dev/full)");
+  const Answer sweep = fa1lab("sweep --vary n_kv=1,2 n_q=1 --json --out /dev/full");
+
+  CHECK(list.status == 2);
+  CHECK_THAT(list.out, ContainsSubstring("cannot write to standard output"));
+  CHECK(sweep.status == 2);
+  CHECK_THAT(sweep.out, EndsWith("fa1lab: cannot write '/dev/full': No space left on device\n"));
+}
+
+TEST_CASE("help has an example for every command", "[reports][quick]") {
+  const auto* const command = GENERATE("report", "repro", "run", "check", "sweep", "list");
+  CAPTURE(command);
+
+  const Answer answer = fa1lab(std::string(command) + " --help");
+
+  CHECK(answer.status == 0);
+  CHECK_THAT(answer.out, ContainsSubstring("Example"));
+  CHECK_THAT(answer.out, ContainsSubstring("fa1lab " + std::string(command)));
+}
+
+TEST_CASE("a run says its verdict and the worst element", "[reports][quick]") {
+  const Answer answer = fa1lab("run 'n_q=3 n_kv=70 d=5 dist=normal seed=1' --kernel fa1.Br4xBc2");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 0);
+  CHECK_THAT(answer.out, StartsWith("recipe    n_q=3 n_kv=70 d=5\n"
+                                    "kernel    fa1.Br4xBc2xD8.cpu\n"
+                                    "verdict   proved right\n"
+                                    "worst     "));
+  CHECK_THAT(answer.out,
+             EndsWith("reproduce fa1lab repro 'n_q=3 n_kv=70 d=5' --kernel fa1.Br4xBc2xD8.cpu\n"));
+  CHECK(answer.out.find('\033') == std::string::npos); // no colours in a pipe
+}
+
+TEST_CASE("a run of a wrong kernel is status 1", "[reports][quick]") {
+  const Answer answer =
+      fa1lab("run 'n_q=3 n_kv=70 d=5 order=ascending' --kernel mutant.no_alpha_on_O.Br4xBc2");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 1);
+  CHECK_THAT(answer.out, ContainsSubstring("proved wrong"));
+}
+
+TEST_CASE("--json is one object a line, whatever the command", "[reports][quick]") {
+  struct Example {
+    const char* words;
+    std::size_t records;
+    const char* what;
+  };
+  const auto example = GENERATE(values<Example>({
+      {"run n_kv=9 --json", 1, "error"},
+      {"sweep --vary n_kv=1..8 --vary seed=1,2 n_q=2 --json", 8, "error"},
+      {"check --invariant m-exact --cases 5 --json", 1, "law"},
+      {"list formats --json", 1, "format"},
+      {"list kernels --json", 0, "kernel"}, // as many as there are
+  }));
+  CAPTURE(example.words);
+
+  const Answer answer = fa1lab(example.words);
+
+  CHECK(answer.status == 0);
+  CHECK(lines(answer.out) >= std::max<std::size_t>(1, example.records));
+  if (example.records > 0)
+    CHECK(lines(answer.out) == example.records);
+  std::istringstream in(answer.out);
+  for (std::string line; std::getline(in, line);)
+    CHECK(nlohmann::json::parse(line)["what"] == example.what);
+}
+
+TEST_CASE("a sweep writes its table, and its records to a file", "[reports][quick]") {
+  const Scratch scratch;
+
+  const Answer answer =
+      fa1lab("sweep --vary n_kv=16..128 'n_q=4 d=8' --out " + (scratch / "growth.csv"));
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 0);
+  CHECK(lines(answer.out) == 1 + 4 + 3); // header, points, unit, slope, file
+  CHECK_THAT(answer.out, ContainsSubstring("RMS error grows as n_kv^"));
+  CHECK(lines(text_of(scratch / "growth.csv")) == 1 + 4);
+  CHECK_THAT(text_of(scratch / "growth.csv"), StartsWith("what,recipe,seed,"));
+}
+
+TEST_CASE("a sweep that fails leaves no file", "[reports][quick]") {
+  const Scratch scratch;
+
+  const Answer answer = fa1lab("sweep --vary d=8,300 'n_kv=4' --out " + (scratch / "growth.csv"));
+
+  CHECK(answer.status == 2);
+  CHECK(scratch.empty());
+}
+
+TEST_CASE("a law that holds and a law that does not are told apart in one word",
+          "[reports][quick]") {
+  const Answer good = fa1lab("check --invariant o-rescale --cases 20 --kernel fa1.Br4xBc2xD8.cpu");
+  const Answer bad =
+      fa1lab("check --invariant o-rescale --cases 20 --kernel mutant.no_alpha_on_O.Br4xBc2xD8.cpu");
+
+  CAPTURE(good.out, bad.out);
+  CHECK(good.status == 0);
+  CHECK_THAT(good.out, StartsWith("o-rescale          bound       held "));
+  CHECK(bad.status == 1);
+  CHECK_THAT(bad.out, StartsWith("o-rescale          bound       violated "));
+  CHECK_THAT(bad.out, ContainsSubstring("shrunk: n_q="));
+  CHECK_THAT(bad.out, ContainsSubstring("reproduce: fa1lab repro 'n_q="));
+}
+
+TEST_CASE("the line that replays a violation shows the violation again", "[reports][quick]") {
+  const Answer bad =
+      fa1lab("check --invariant o-rescale --cases 20 --kernel mutant.no_alpha_on_O.Br4xBc2xD8.cpu");
+  const std::string start = "reproduce: fa1lab ";
+  const std::size_t from = bad.out.find(start) + start.size();
+
+  const Answer again = fa1lab(bad.out.substr(from, bad.out.find('\n', from) - from));
+
+  CAPTURE(bad.out, again.out);
+  CHECK(again.status == 1);
+  CHECK_THAT(again.out, ContainsSubstring("o-rescale"));
+}
+
+TEST_CASE("checking twice gives the same answer, word for word", "[reports][quick]") {
+  const Answer once = fa1lab("check --cases 3 --seed 5 --json --kernel fa1.Br3xBc5xD4.cpu");
+  const Answer twice = fa1lab("check --cases 3 --seed 5 --json --kernel fa1.Br3xBc5xD4.cpu");
+
+  CHECK(once.status == 0);
+  CHECK(once.out == twice.out);
+}
+
+TEST_CASE("the quick report is complete, says so, and replaces the one before", "[reports][deep]") {
+  const Scratch scratch;
+  const std::string out = scratch / "report";
+
+  const Answer first = fa1lab("report --quick --out " + out);
+  const std::string page = text_of(out + "/index.html"), data = text_of(out + "/report.json");
+  const Answer second = fa1lab("report --quick --out " + out);
+
+  CAPTURE(first.out);
+  CHECK(first.status == 0);
+  CHECK_THAT(first.out, StartsWith("Everything held: ") && EndsWith("report/index.html\n"));
+  CHECK(lines(first.out) == 2);
+  CHECK_THAT(page, ContainsSubstring("Everything held"));
+  CHECK(second.status == 0);
+  CHECK(text_of(out + "/report.json") == data); // no times, no chance in it
+  CHECK(text_of(out + "/index.html") == page);
+}

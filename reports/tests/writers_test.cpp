@@ -1,0 +1,259 @@
+// Claims about what is written: the same report as JSON, CSV, Markdown and a page; the page needs nothing but itself; plots
+// follow the colours of their page.
+
+#include "reports/collect.hpp"
+#include "reports/command.hpp"
+#include "reports/plot.hpp"
+#include "reports/writers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <regex>
+#include <set>
+#include <string>
+
+using namespace fa1::reports;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Json error_record(double x, double error, const char* verdict) {
+  return {{"what", "error"},
+          {"recipe", "n_q=1 n_kv=4"},
+          {"truth", "exact"},
+          {"schedule", "forward"},
+          {"x", x},
+          {"runs", 1},
+          {"elements", 64},
+          {"not_finite", 0},
+          {"max_error", error},
+          {"rms_error", 0.5 * error},
+          {"bound", 10 * error},
+          {"expected", 2 * error},
+          {"max_fraction", 0.1},
+          {"verdict", verdict},
+          {"why", ""},
+          {"kernel", "fa1.Br1xBc1xD1.cpu"},
+          {"reproduce", "fa1lab run 'n_q=1 n_kv=4' --kernel fa1.Br1xBc1xD1.cpu"}};
+}
+
+Json law(const char* id, const char* kind, const char* answer, double fraction,
+         const char* violation) {
+  Json results = Json::array();
+  for (const char* kernel : {"fa1.Br1xBc1xD1.cpu", "fa1.Br4xBc2xD8.cpu", "fa1.Br4xBc2xD8.cpu-fma"})
+    results.push_back({{"kernel", kernel},
+                       {"answer", answer},
+                       {"worst_fraction", fraction},
+                       {"violation", violation}});
+  return {{"id", id},
+          {"kind", kind},
+          {"says", "a < b | c"},
+          {"answer", answer},
+          {"held", 12},
+          {"not_applicable", 0},
+          {"cases", 4},
+          {"worst_fraction", fraction},
+          {"worst_kernel", "fa1.Br1xBc1xD1.cpu"},
+          {"worst_recipe", "n_q=1"},
+          {"violation", violation},
+          {"reproduce", "fa1lab repro 'n_q=1'"},
+          {"kernels", results}};
+}
+
+/// A small report in which something is wrong, so that every branch of the templates is filled.
+Json small_report() {
+  Json points{error_record(1, 1.0, "proved right"), error_record(2, 2.0, "proved right"),
+              error_record(4, 3.0, "undecided")};
+  Json slopes{{{"quantity", "RMS error"},
+               {"from", 1.0},
+               {"to", 4.0},
+               {"slope", 0.5},
+               {"low", 0.25},
+               {"high", "NaN"},
+               {"points", 3}}};
+  Json bins = Json::array();
+  for (int bin = 0; bin < 24; ++bin)
+    bins.push_back(bin < 4 ? 16 : 0);
+  return {{"what", "fa1lab report"},
+          {"level", "quick"},
+          {"seed", 7},
+          {"environment", to_json(Environment{"abc", "g++ 0", "-O2", "Release", "glibc 0", "system",
+                                              "cpu", 2, "no: why"})},
+          {"summary",
+           {{"held", false},
+            {"sentence", "Not everything held."},
+            {"rows",
+             {{{"what", "laws"},
+               {"asked", 2},
+               {"held", 1},
+               {"undecided", 0},
+               {"wrong", 1},
+               {"worst_fraction", 0.25},
+               {"note", "on 3"}}}}}},
+          {"figures",
+           {{{"id", "keys"},
+             {"title", "Error <against> keys"},
+             {"says", "grows"},
+             {"key", "n_kv"},
+             {"x_title", "keys N"},
+             {"x_base", 2},
+             {"recipe", "d=1"},
+             {"kernel", "fa1"},
+             {"reproduce", "fa1lab sweep"},
+             {"points", points},
+             {"slopes", slopes},
+             {"records", points}}}},
+          {"histogram", {{{"figure", "keys"}, {"name", "all"}, {"bins", bins}}}},
+          {"laws",
+           {law("repeat", "exact", "held", 0.0, ""),
+            law("truth", "bound", "violated", 2.5, "O[0,0,0] is \"off\"")}},
+          {"edge_cases",
+           {{{"what", "edge-case"},
+             {"id", "inf-all"},
+             {"section", "Infinities"},
+             {"kind", "limit"},
+             {"why", "0/0"},
+             {"recipe", "scores=-inf"},
+             {"kernel", "fa1"},
+             {"truth", "NaN"},
+             {"gives", "0"},
+             {"as_catalogued", false},
+             {"verdict", "proved wrong"},
+             {"detail", "found 0, want NaN"},
+             {"first_bad_tile", 3},
+             {"why_bad", "no reason"},
+             {"reproduce", "fa1lab repro inf-all --trace"}}}}};
+}
+
+const std::vector<ReportFile>& files() {
+  static const std::vector<ReportFile> all = report_files(small_report());
+  return all;
+}
+
+std::string file(const std::string& name) {
+  const auto found = std::ranges::find(files(), name, &ReportFile::name);
+  REQUIRE(found != files().end());
+  return found->text;
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++n;
+  return n;
+}
+
+} // namespace
+
+TEST_CASE("the page needs nothing but itself", "[reports][quick]") {
+  const std::string page = file("index.html");
+
+  // No scripts, style sheets, fonts or images from elsewhere; the names of XML's own vocabularies are no addresses.
+  const std::string without_names =
+      std::regex_replace(page, std::regex(R"(xmlns(:xlink)?="[^"]*")"), "");
+  CHECK(count(without_names, "http") == 0);
+  CHECK(count(without_names, "src=") == 0);
+  CHECK(count(without_names, "<link") == 0);
+  CHECK(count(without_names, "<script") == 0);
+  CHECK(count(page, "<svg") == 2);
+  CHECK(count(page, "{{") == 0); // no tag of the template is left
+}
+
+TEST_CASE("the page says what was wrong, and escapes what it is told", "[reports][quick]") {
+  const std::string page = file("index.html");
+
+  CHECK_THAT(page, ContainsSubstring("Not everything held."));
+  CHECK_THAT(page, ContainsSubstring("O[0,0,0] is &quot;off&quot;"));
+  CHECK_THAT(page, ContainsSubstring("found 0, want NaN"));
+  CHECK_THAT(page, ContainsSubstring("parts from the truth in tile 3"));
+  CHECK_THAT(page, ContainsSubstring("Error &lt;against&gt; keys"));
+  CHECK_THAT(page, ContainsSubstring("RMS error ~ n_kv^0.500 (95 %: 0.250 to -)"));
+  CHECK(count(page, "✗</td>") == 3); // one cell for each kernel of the violated law
+  CHECK(count(page, ">=</td>") == 3);
+}
+
+TEST_CASE("every id on the page is there once", "[reports][quick]") {
+  const std::string page = file("index.html");
+  const std::regex id(R"(\bid=['"]([^'"]*)['"])");
+
+  std::multiset<std::string> ids;
+  for (std::sregex_iterator at(page.begin(), page.end(), id), end; at != end; ++at)
+    ids.insert((*at)[1]);
+
+  REQUIRE(ids.size() > 10);
+  for (const std::string& one : ids) {
+    CAPTURE(one);
+    CHECK(ids.count(one) == 1);
+  }
+}
+
+TEST_CASE("plots hold no colour of their own", "[reports][quick]") {
+  const std::string svg = file("plots/keys.svg");
+  const std::string drawing = svg.substr(svg.find("</style>"));
+
+  CHECK(count(drawing, "rgb(") == 0);
+  CHECK(count(drawing, "\"black\"") == 0);
+  CHECK_THAT(drawing, ContainsSubstring("var(--ink)"));
+  CHECK_THAT(drawing, ContainsSubstring("var(--series-1)"));
+  CHECK_THAT(svg, ContainsSubstring("prefers-color-scheme: dark"));
+  CHECK_THAT(svg, ContainsSubstring("<title>Error &lt;against&gt; keys</title>"));
+  CHECK_THAT(svg, ContainsSubstring("keys N"));
+}
+
+TEST_CASE("where nothing is promised nothing is drawn", "[reports][quick]") {
+  const std::string svg = file("plots/keys.svg");
+
+  // For each of two kinds of points: the two that are promised something, and the one in the key.
+  CHECK(count(svg, "<use href='#keys-gpPt4'") + count(svg, "<use href='#keys-gpPt6'") == 2 * 3);
+}
+
+TEST_CASE("a cell of CSV survives its separators", "[reports][quick]") {
+  const Json records{{{"a", "x,y"}, {"b", "say \"so\""}, {"list", {1, 2}}, {"c", 0.25}},
+                     {{"a", ""}, {"b", nullptr}, {"list", Json::array()}, {"c", "NaN"}}};
+
+  CHECK(csv_of_records(records) == "a,b,c\n\"x,y\",\"say \"\"so\"\"\",0.25\n,,NaN\n");
+  CHECK(csv_of_records(Json::array()).empty());
+}
+
+TEST_CASE("the tables of a report hold one line for each record", "[reports][quick]") {
+  CHECK(count(file("laws.csv"), "\n") == 1 + 2 * 3); // header, laws x kernels
+  CHECK(count(file("errors.csv"), "\n") == 1 + 3);
+  CHECK(count(file("edge_cases.csv"), "\n") == 1 + 1);
+  CHECK(count(file("histogram.csv"), "\n") == 1 + 24);
+  CHECK(Json::parse(file("report.json")) == small_report());
+}
+
+TEST_CASE("Markdown's tables survive a bar in a cell", "[reports][quick]") {
+  const std::string text = file("report.md");
+
+  CHECK_THAT(text, ContainsSubstring("| repeat | exact | a < b \\| c | held | 12 | bitwise |"));
+  CHECK_THAT(text, ContainsSubstring("![Error <against> keys](plots/keys.svg)"));
+  CHECK(count(text, "{{") == 0);
+}
+
+TEST_CASE("numbers that JSON lacks go there and back", "[reports][quick]") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+  CHECK(number_of(number(0.1)) == 0.1);
+  CHECK(number_of(number(kInfinity)) == kInfinity);
+  CHECK(number_of(number(-kInfinity)) == -kInfinity);
+  CHECK(std::isnan(number_of(number(std::nan("")))));
+  CHECK(Json::parse(Json{number(kInfinity)}.dump())[0] == "Infinity");
+}
+
+TEST_CASE("a plot without a point is an error and not an empty picture", "[reports][quick]") {
+  Plot plot{"none",
+            "nothing",
+            "x",
+            "y",
+            10,
+            true,
+            {{"zeros", Mark::points, 1, {{1.0, 0.0}, {0.0, 1.0}, {1.0, NAN}}}},
+            {}};
+
+  CHECK_THROWS_AS(draw(plot), EnvironmentError);
+}
