@@ -147,6 +147,13 @@ template <class Integer> std::optional<Integer> read_integer(std::string_view te
 
 constexpr std::int64_t kMaxRows = kMaxBytes / std::int64_t{sizeof(float)};
 
+// What judging takes beside the tensors, in floats: truth, bound and expectation of an output;
+// carries, truths and bounds of a row; scores, weights and their errors of a key. Q, K and V count
+// twice: a kernel may pad them.
+constexpr std::int64_t kFloatsAnOutput = 13;
+constexpr std::int64_t kFloatsARow = 30;
+constexpr std::int64_t kFloatsAKey = 32;
+
 std::int64_t extent(std::string_view key, std::string_view text, std::int64_t most) {
   const auto value = read_integer<std::int64_t>(text);
   if (!value || *value < 0 || *value > most)
@@ -378,17 +385,16 @@ Shape validated(const Recipe& recipe) {
   require_extent("d", shape.d, kMaxHeadDimension);
   require_extent("dv", shape.dv, kMaxHeadDimension);
 
-  // Extents are at most 2^31 and 2^8, so rows * columns stays below 2^41; times batch-heads needs
-  // care. A row counts at least one column: it has carries even where the head dimension is 0.
-  const std::int64_t columns_q = std::max(shape.d, std::int64_t{1}) + shape.dv;
-  const std::int64_t columns_kv = std::max(shape.d + shape.dv, std::int64_t{1});
-  const std::int64_t elements = shape.n_q * columns_q + shape.n_kv * columns_kv;
-  if (shape.batch_heads > 0 && elements > kMaxRows / shape.batch_heads)
+  // Extents are at most 2^31 and 2^8, so no term below passes 2^44; times batch-heads needs care.
+  const std::int64_t floats = shape.n_q * (2 * shape.d + kFloatsAnOutput * shape.dv + kFloatsARow) +
+                              shape.n_kv * 2 * (shape.d + shape.dv);
+  const std::int64_t most = kMaxRows - std::min(kMaxRows, shape.n_kv * kFloatsAKey);
+  if (shape.batch_heads > 0 && floats > most / shape.batch_heads)
     throw RecipeError("recipe: bh=" + std::to_string(shape.batch_heads) +
                       " n_q=" + std::to_string(shape.n_q) + " n_kv=" + std::to_string(shape.n_kv) +
                       " d=" + std::to_string(shape.d) + " dv=" + std::to_string(shape.dv) +
-                      ": want Q, K, V and O together within " + std::to_string(kMaxBytes >> 30) +
-                      " GiB");
+                      ": want a problem that can be made, run and judged within " +
+                      std::to_string(kMaxBytes >> 30) + " GiB");
 
   if (recipe.scale)
     require_finite("scale", *recipe.scale);

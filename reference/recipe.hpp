@@ -44,7 +44,8 @@
 /// order above, defaults left out, `n_q` and `n_kv` always present). Lists print as they were
 /// written, run by run. A key may be given once.
 ///
-/// Requires  shapes whose tensors fit in kMaxBytes; larger ones are an error before any allocation
+/// Requires  shapes that can be made, run and judged within kMaxBytes; larger ones are an error
+///           before any allocation
 /// Errors    RecipeError; the message names the key, what was found and what would be right
 #pragma once
 
@@ -59,7 +60,7 @@
 
 namespace fa1::reference {
 
-inline constexpr std::int64_t kMaxBytes = std::int64_t{8} << 30; ///< for Q, K, V and O together
+inline constexpr std::int64_t kMaxBytes = std::int64_t{8} << 30;
 inline constexpr std::int64_t kMaxHeadDimension = 256;
 
 class RecipeError : public std::runtime_error {

@@ -34,9 +34,9 @@ struct Amount {
 Amount amount_of(Level level) {
   switch (level) {
   case Level::quick:
-    return {"1", 8, false, false};
+    return {"1,2", 20, false, false};
   case Level::standard:
-    return {"1,2,3", 20, true, true};
+    return {"1,2,3,4,5", 50, true, true};
   case Level::full:
     break;
   }

@@ -193,13 +193,15 @@ TEST_CASE("a bad recipe is refused in one line that names key, value and what is
                "recipe: n_kv=99999999999999999999: want an integer from 0 to 2147483648"},
            Row{"d=257", "recipe: d=257: want an integer from 0 to 256"},
            Row{"dv=+1", "recipe: dv=+1: want an integer from 0 to 256"},
-           Row{"n_q=70000 n_kv=1000000000 d=4", "recipe: bh=1 n_q=70000 n_kv=1000000000 d=4 dv=4: "
-                                                "want Q, K, V and O together within 8 "
-                                                "GiB"},
+           Row{"n_q=70000 n_kv=1000000000 d=4",
+               "recipe: bh=1 n_q=70000 n_kv=1000000000 d=4 dv=4: want a problem that can be made, "
+               "run and judged within 8 GiB"},
            Row{"bh=2147483648 n_q=2147483648 n_kv=2147483648 d=256",
-               "recipe: bh=2147483648 n_q=2147483648 n_kv=2147483648 d=256 dv=256: want Q, K, V "
-               "and O "
-               "together within 8 GiB"},
+               "recipe: bh=2147483648 n_q=2147483648 n_kv=2147483648 d=256 dv=256: want a problem "
+               "that can be made, run and judged within 8 GiB"},
+           Row{"n_q=1000000000 n_kv=4",
+               "recipe: bh=1 n_q=1000000000 n_kv=4 d=1 dv=1: want a problem "
+               "that can be made, run and judged within 8 GiB"},
            Row{"scale=nan", "recipe: scale=nan: want a finite fp32 number or `auto`"},
            Row{"scale=-inf", "recipe: scale=-inf: want a finite fp32 number or `auto`"},
            Row{"scale=1e39", "recipe: scale=1e39: want a finite fp32 number or `auto`"},

@@ -63,7 +63,7 @@ Command add_report(CLI::App& program) {
   app->add_flag("--full", options->full, "All kernels, many cases, more seeds")->excludes(quick);
   app->add_option("--out", options->out, "Folder for the report [reports/out]");
   app->add_option("--seed", options->seed, "Seed of the problems generated for the laws [1]");
-  app->add_flag("--json", options->json, "Print the report's data as one line as well");
+  app->add_flag("--json", options->json, "Print the data as one line instead of a sentence");
   return {app, [options] { return report(*options); }};
 }
 

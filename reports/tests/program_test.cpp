@@ -176,7 +176,7 @@ TEST_CASE("a run of a wrong kernel is status 1", "[reports][quick]") {
   CHECK_THAT(answer.out, ContainsSubstring("proved wrong"));
 }
 
-TEST_CASE("--json is one object a line, whatever the command", "[reports][quick]") {
+TEST_CASE("with --json every command prints one object a line", "[reports][quick]") {
   struct Example {
     const char* words;
     std::size_t records;
