@@ -21,7 +21,6 @@
 namespace fa1::numerics {
 namespace {
 
-using kernels::Arguments;
 using kernels::Kernel;
 using reference::Enclosed;
 using reference::Problem;

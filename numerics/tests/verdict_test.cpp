@@ -191,7 +191,9 @@ TEST_CASE("no key at all is judged exactly: O = 0, l = 0, LSE = -Inf", "[numeric
   State state = reference::start_state(problem.shape);
   const numerics::Bounds bounds = numerics::online_softmax(problem, {});
 
-  CHECK(numerics::judge(problem, state, truth, bounds, true).judgement == Judgement::proved_right);
+  const auto verdict = numerics::judge(problem, state, truth, bounds, true);
+  CHECK(verdict.judgement == Judgement::proved_right);
+  CHECK(verdict.worst.fraction() == 0.0);
   state.O(0, 1, 2) = kNaN; // an old output that nobody overwrote
   CHECK(numerics::judge(problem, state, truth, bounds, true).judgement == Judgement::proved_wrong);
 }
