@@ -49,7 +49,8 @@ public:
   void hear(Element element, double eta, const std::string& obstacle) {
     const Finding finding = judge_element(element, eta, obstacle);
     if (finding.judgement == Judgement::proved_right && !std::isfinite(element.error))
-      element.error = element.ulps = 0.0; // NaN or Inf where the truth has the same: a difference says nothing
+      // NaN or Inf where the truth has the same: a difference says nothing
+      element.error = element.ulps = 0.0;
     const bool graver = finding.judgement > verdict_.judgement;
     const bool closer = finding.judgement == verdict_.judgement &&
                         !(element.fraction() <= verdict_.worst.fraction());
