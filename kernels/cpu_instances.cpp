@@ -8,7 +8,7 @@
 #ifdef FA1_MUTANT_SOURCE
 #include FA1_MUTANT_SOURCE
 #else
-#include "kernels/fa1.cuh"
+#include "kernels/variants.cuh"
 #endif
 
 #define FA1_JOIN_(a, b, c) a##_##b##_D##c

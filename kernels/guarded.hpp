@@ -6,7 +6,8 @@
 /// run_guarded     runs a kernel on guarded copies of a problem. A read or write past an end
 ///                 becomes a GuardReport, not a crash; so does a changed input, a changed slack
 ///                 word, and an output never written
-/// Requires        POSIX mmap; the faulting thread is the one that called run_guarded (os_threads =
+/// Requires        POSIX mmap; one run at a time in a process (signal handlers are shared); the
+///                 faulting thread is the one that called run_guarded (os_threads =
 ///                 1)
 /// Limit           padded problems (d or dv below D) are copied by the launch layer, whose copies
 ///                 are not guarded: ask with d = dv = D. Under AddressSanitizer its own report ends

@@ -1,7 +1,7 @@
 // The same kernel templates on a GPU. Only this file knows CUDA's runtime.
 #include "kernels/launch.hpp"
 
-#include "kernels/fa1.cuh"
+#include "kernels/variants.cuh"
 
 #include <cuda_runtime.h>
 

@@ -39,7 +39,7 @@ Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe,
 
 std::string replay_line(std::string_view recipe, std::string_view kernel,
                         std::string_view invariant) {
-  std::string line = "fa1lab repro '" + std::string(recipe) + "' --kernel " + std::string(kernel);
+  std::string line = "./fa1lab repro '" + std::string(recipe) + "' --kernel " + std::string(kernel);
   if (!invariant.empty())
     line += " --invariant " + std::string(invariant);
   return line;

@@ -80,7 +80,7 @@ struct LawResult {
 LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases,
                 std::uint64_t seed);
 
-/// The line that repeats one finding: fa1lab repro '<recipe>' --kernel ID [--invariant LAW]
+/// The line that repeats one finding: ./fa1lab repro '<recipe>' --kernel ID [--invariant LAW]
 std::string replay_line(std::string_view recipe, std::string_view kernel,
                         std::string_view invariant = {});
 

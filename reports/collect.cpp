@@ -285,7 +285,7 @@ Figures measure_figures(const Amount& amount) {
         "every fa1 tile with D = 8",
         {}};
     result.figures.push_back(figure_of(
-        tiles, fmt::format("fa1lab run '{}' --kernel {}", kTileRecipe, by_Bc.begin()->second->id),
+        tiles, fmt::format("./fa1lab run '{}' --kernel {}", kTileRecipe, by_Bc.begin()->second->id),
         of_figure));
   }
   for (const std::size_t f : {std::size_t{0}, std::size_t{1}}) {
@@ -324,14 +324,14 @@ Json check_laws(const Amount& amount, std::uint64_t seed) {
   Json json = Json::array();
   for (std::size_t l = 0; l < laws.size(); ++l) {
     Json of_kernels = Json::array();
-    const properties::LawResult* worst = nullptr;
+    const properties::LawResult* worst = &results[l * chosen.size()];
     const properties::LawResult* violation = nullptr;
     int held = 0, not_applicable = 0;
     for (std::size_t k = 0; k < chosen.size(); ++k) {
       const properties::LawResult& result = results[l * chosen.size() + k];
       held += result.held;
       not_applicable += result.not_applicable;
-      if (worst == nullptr || !(result.worst_fraction <= worst->worst_fraction))
+      if (!(result.worst_fraction <= worst->worst_fraction))
         worst = &result;
       if (result.violated && violation == nullptr)
         violation = &result;

@@ -110,7 +110,7 @@ void require_writable(const fs::path& path) {
     fail(path, errno);
 }
 
-NewFolder::NewFolder(fs::path target, const std::vector<std::string>& may_hold) {
+NewFolder::NewFolder(const fs::path& target, const std::vector<std::string>& may_hold) {
   std::error_code error;
   target_ = fs::weakly_canonical(fs::absolute(target), error);
   if (error)

@@ -23,7 +23,7 @@ class NewFolder {
 public:
   /// `may_hold`: the files (relative paths) that a folder to be replaced may hold. A folder with anything else in it is
   /// refused, because replacing it would delete somebody's file.
-  NewFolder(std::filesystem::path target, const std::vector<std::string>& may_hold);
+  NewFolder(const std::filesystem::path& target, const std::vector<std::string>& may_hold);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;

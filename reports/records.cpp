@@ -111,6 +111,10 @@ Json to_json(const properties::LawResult& r, int cases, std::uint64_t seed) {
           {"law", r.invariant->id},
           {"kind", properties::name_of(r.invariant->kind)},
           {"kernel", r.kernel->id},
+          {"variant", r.kernel->variant},
+          {"Br", r.kernel->Br},
+          {"Bc", r.kernel->Bc},
+          {"D", r.kernel->D},
           {"answer", answer_of(r)},
           {"cases", cases},
           {"seed", seed},
@@ -125,7 +129,7 @@ Json to_json(const properties::LawResult& r, int cases, std::uint64_t seed) {
 }
 
 std::string run_line(const numerics::Record& record) {
-  return fmt::format("fa1lab run '{}' --kernel {}", reference::to_string(record.recipe),
+  return fmt::format("./fa1lab run '{}' --kernel {}", reference::to_string(record.recipe),
                      record.kernel);
 }
 

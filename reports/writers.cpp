@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 namespace fa1::reports {
@@ -60,9 +59,10 @@ kainjow::mustache::data filling(const Json& json) {
   }
   if (json.is_boolean())
     return data(json.get<bool>() ? data::type::bool_true : data::type::bool_false);
-  if (json.is_null() || json == "")
+  if (json.is_null())
     return data(data::type::bool_false);
-  return data(json.is_string() ? json.get<std::string>() : json.dump());
+  const std::string text = json.is_string() ? json.get<std::string>() : json.dump();
+  return text.empty() ? data(data::type::bool_false) : data(text);
 }
 
 enum class Escape { html, markdown };
@@ -177,8 +177,8 @@ Json view_of_figure(const Json& figure, const std::string& svg) {
                               shown_x(number_of(fit["from"])), shown_x(number_of(fit["to"])))}});
   for (const Json& point : figure["points"]) {
     std::string verdict = point["verdict"];
-    if (point["why"] != "")
-      verdict += ": " + point["why"].get<std::string>();
+    if (const std::string why = point["why"]; !why.empty())
+      verdict += ": " + why;
     if (point["not_finite"] != 0)
       verdict += fmt::format(" ({} of {:.0f} outputs NaN or Inf)",
                              point["not_finite"].get<std::int64_t>(), number_of(point["elements"]));
@@ -217,19 +217,10 @@ Json view_of_laws(const Json& laws) {
   return view;
 }
 
-struct Instance {
-  int Br = 0, Bc = 0, D = 0;
-  std::string group; ///< variant and back end: `fa1 on cpu`
-};
-
-Instance instance_of(const std::string& id) {
-  Instance instance;
-  const std::size_t tile = id.rfind(".Br"), end = id.rfind('.');
-  if (tile == std::string::npos || std::sscanf(id.c_str() + tile, ".Br%dxBc%dxD%d", &instance.Br,
-                                               &instance.Bc, &instance.D) != 3)
-    return {0, 0, 0, id};
-  instance.group = id.substr(0, tile) + " on " + id.substr(end + 1);
-  return instance;
+/// Variant and where it runs, with the contraction: `fa1 on cpu-fma`, as the end of its id has it.
+std::string group_of(const Json& result) {
+  const std::string id = result["kernel"];
+  return result["variant"].get<std::string>() + " on " + id.substr(id.rfind('.') + 1);
 }
 
 Json cell_of(const Json& law, const Json& result, bool first) {
@@ -258,19 +249,19 @@ Json view_of_matrices(const Json& laws) {
   std::map<std::string, std::vector<std::size_t>> groups;
   const Json& kernels = laws.front()["kernels"];
   for (std::size_t k = 0; k < kernels.size(); ++k)
-    groups[instance_of(kernels[k]["kernel"]).group].push_back(k);
+    groups[group_of(kernels[k])].push_back(k);
   for (const auto& [name, members] : groups) {
     Json columns = Json::array(), spans = Json::array(), rows = Json::array();
     std::vector<bool> first;
     int D = -1;
     for (const std::size_t k : members) {
-      const Instance instance = instance_of(kernels[k]["kernel"]);
-      first.push_back(instance.D != D);
-      if (instance.D != D)
-        spans.push_back({{"D", std::to_string(instance.D)}, {"span", 0}});
+      const Json& kernel = kernels[k];
+      first.push_back(kernel["D"] != D);
+      if (first.back())
+        spans.push_back({{"D", kernel["D"].dump()}, {"span", 0}});
       spans.back()["span"] = spans.back()["span"].get<int>() + 1;
-      D = instance.D;
-      columns.push_back({{"tile", fmt::format("{}x{}", instance.Br, instance.Bc)},
+      D = kernel["D"];
+      columns.push_back({{"tile", kernel["Br"].dump() + "x" + kernel["Bc"].dump()},
                          {"first", first.back() ? "first" : ""}});
     }
     for (const Json& law : laws) {
@@ -338,7 +329,7 @@ Json view_of_environment(const Json& report) {
 
 std::string command_of(const Json& report) {
   const std::string level = report["level"];
-  return "fa1lab report" + (level == "standard" ? "" : " --" + level) +
+  return "./fa1lab report" + (level == "standard" ? "" : " --" + level) +
          (report["seed"] == 1 ? "" : " --seed " + report["seed"].dump());
 }
 
@@ -355,7 +346,7 @@ Json view_of(const Json& report, const std::map<std::string, std::string>& svgs)
           {"summary", view_of_summary(report["summary"]["rows"])},
           {"level_note", level == "quick"
                              ? "This is the quick report: a selection of kernels and few cases."
-                         : level == "standard" ? "More cases: fa1lab report --full."
+                         : level == "standard" ? "More cases: ./fa1lab report --full."
                                                : "This is the full report."},
           {"figures", figures},
           {"histogram_svg", svgs.at("histogram")},

@@ -84,7 +84,7 @@ void check_on_every_kernel(const EdgeCase& edge_case) {
     if (!numerics::can_express(edge_case, kernel))
       continue;
     const numerics::EdgeOutcome outcome = numerics::run_edge_case(edge_case, kernel, false);
-    INFO(fmt::format("fa1lab repro {} --kernel {}: {}", edge_case.id, kernel.id, outcome.detail));
+    INFO(fmt::format("./fa1lab repro {} --kernel {}: {}", edge_case.id, kernel.id, outcome.detail));
     CHECK(outcome.as_catalogued);
     plain += !kernel.arithmetic.contracted;
   }

@@ -296,7 +296,7 @@ int repro_case(const ReproOptions& options, const numerics::EdgeCase& edge_case,
 
   const Problem problem = reference::make_problem(reference::parse_recipe(edge_case.recipe()));
   const int status = outcome.as_catalogued ? kHeld : kProvedWrong;
-  std::string again = fmt::format("fa1lab repro {} --kernel {}", edge_case.id, kernel.id);
+  std::string again = fmt::format("./fa1lab repro {} --kernel {}", edge_case.id, kernel.id);
   if (!options.schedule.empty())
     again += " --schedule " + options.schedule;
   if (options.json) {

@@ -163,7 +163,7 @@ TEST_CASE("a run says its verdict and the worst element", "[reports][quick]") {
                                     "verdict   proved right\n"
                                     "worst     "));
   CHECK_THAT(answer.out,
-             EndsWith("reproduce fa1lab repro 'n_q=3 n_kv=70 d=5' --kernel fa1.Br4xBc2xD8.cpu\n"));
+             EndsWith("reproduce ./fa1lab repro 'n_q=3 n_kv=70 d=5' --kernel fa1.Br4xBc2xD8.cpu\n"));
   CHECK(answer.out.find('\033') == std::string::npos); // no colours in a pipe
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("a law that holds and a law that does not are told apart in one word",
   CHECK(bad.status == 1);
   CHECK_THAT(bad.out, StartsWith("o-rescale          bound       violated "));
   CHECK_THAT(bad.out, ContainsSubstring("shrunk: n_q="));
-  CHECK_THAT(bad.out, ContainsSubstring("reproduce: fa1lab repro 'n_q="));
+  CHECK_THAT(bad.out, ContainsSubstring("reproduce: ./fa1lab repro 'n_q="));
 }
 
 TEST_CASE("the line that replays a violation shows the violation again", "[reports][quick]") {

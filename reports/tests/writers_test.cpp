@@ -46,6 +46,10 @@ Json law(const char* id, const char* kind, const char* answer, double fraction,
   Json results = Json::array();
   for (const char* kernel : {"fa1.Br1xBc1xD1.cpu", "fa1.Br4xBc2xD8.cpu", "fa1.Br4xBc2xD8.cpu-fma"})
     results.push_back({{"kernel", kernel},
+                       {"variant", "fa1"},
+                       {"Br", 4},
+                       {"Bc", 2},
+                       {"D", 8},
                        {"answer", answer},
                        {"worst_fraction", fraction},
                        {"violation", violation}});
@@ -174,6 +178,8 @@ TEST_CASE("the page says what was wrong, and escapes what it is told", "[reports
   CHECK_THAT(page, ContainsSubstring("RMS error ~ n_kv^0.500 (95 %: 0.250 to -)"));
   CHECK(count(page, "✗</td>") == 3); // one cell for each kernel of the violated law
   CHECK(count(page, ">=</td>") == 3);
+  CHECK_THAT(page, ContainsSubstring("fa1 on cpu (2 instances)"));
+  CHECK_THAT(page, ContainsSubstring("fa1 on cpu-fma (1 instances)"));
 }
 
 TEST_CASE("every id on the page is there once", "[reports][quick]") {
