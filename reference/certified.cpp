@@ -335,8 +335,8 @@ private:
     }
     const auto n = static_cast<double>(shape_.n_kv);
     const double tiny = (n + 64.0) * 0x1p-869;
-    const double weights = simd::kExpBase + 2.0 * now.eta;
-    const double in_blocks = (9000.0 + 3.1 * (n / kBlock + 1.0)) * kU2;
+    const double weights = simd::kExpBase + now.eta;
+    const double in_blocks = (9100.0 + 3.1 * (n / kBlock + 1.0)) * kU2;
     const double E_L = (weights + 3.1 * (n / kGroup + 9.0) * kU2) * Y * 1.02 + tiny;
     const double L_below = (L.hi - E_L) * (1.0 - 0x1p-20);
 
@@ -375,7 +375,7 @@ private:
     const double used = simd::kExpBase * (1.0 + y * simd::kExpSlope) + 0x1p-95;
     const double series_error = x * x * 0x1p-50 + std::fabs(x * x * x * x * x);
     const double rounded = 0x1p-104 * (std::fabs(total.hi) + std::fabs(now.M.hi) + y);
-    return {total.hi, total.lo, (now.eta + 1.01 * relative + used + series_error + rounded) * 1.01};
+    return {total.hi, total.lo, (1.01 * relative + used + series_error + rounded) * 1.01};
   }
 
   // -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@
 /// Shapes    as in problem.hpp; n_kv = 0 and n_q = 0 as defined there
 /// Error     |hi + lo - exact| <= radius for every element, rounding, exponential and underflow
 ///           included; derived in CERTIFIED.md. The radius of O is below 2^-85 sum_j p_j |v_j| for
-///           normal data and d = 64; about (2^-92 + 8 d^2 2^-106 |scale| |q| max|k|) times that sum
+///           normal data and d = 64; about (2^-92 + 4 d^2 2^-106 |scale| |q| max|k|) times that sum
 ///           in general. Rows where this exceeds about 2^-39 (scores beyond 2^50) are done in MPFR
 ///           from exact scores, with a radius of about 2^-105 |o|, slowly, and `method` says so
 /// Special   a NaN in q or k, or a score of NaN or +Inf, or every score -Inf: O, l and LSE of that

@@ -25,7 +25,8 @@ inline constexpr std::int64_t kBlock = 64; ///< keys of a tile
 inline constexpr std::int64_t kGroup = 8;  ///< no vector has more doubles
 inline constexpr int kSteps = 512;         ///< of the exponential's table: 2^(i/512)
 
-/// exp(x) is off by at most kExpBase * (1 + |x| kExpSlope), relative, for -700 <= x <= 0.
+/// exp(x) is off by at most kExpBase * (1 + |x| kExpSlope), relative, for -700 <= x <= 0, and by
+/// 2^-1074 more where the low part underflows.
 inline constexpr double kExpBase = 0x1p-94;
 inline constexpr double kExpSlope = 0x1p-9;
 inline constexpr double kLowestArgument = -700.0; ///< below, the weight is set to 0; exp: 2^-1009.9
