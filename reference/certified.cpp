@@ -25,8 +25,7 @@ namespace {
 using simd::kBlock;
 using simd::kGroup;
 
-constexpr double kU = 0x1p-53;
-constexpr double kU2 = 0x1p-106;
+constexpr double kU2 = 0x1p-106;       ///< u^2
 constexpr double kWidestEta = 0x1p-40; ///< above, scores are done again in MPFR
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();

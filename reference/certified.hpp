@@ -16,7 +16,7 @@
 ///           being the weight of a score of -Inf; an Inf of weight > 0 and no NaN gives that Inf);
 ///           m is the maximum of the scores that are not NaN. Nothing finite overflows: products
 ///           of floats are below 2^256, scores below 2^400, and they are held in double
-/// Memory    at most 8 MiB and 2 KiB a column per thread, whatever n_kv
+/// Memory    at most 8 MiB and 2 KiB a column per thread, and one byte a key
 #pragma once
 
 #include "reference/problem.hpp"

@@ -1,7 +1,7 @@
 // Claims about the parts the certified truth is made of, and about its speed-ups: the exponential,
 // the vector units, the threads, the second pass over long rows.
 //
-// The judges are MPFR for the exponential and Arb, which shares no line with MPFI, for the whole.
+// The judges are MPFR for the exponential and Arb, independent of MPFI, for the whole.
 
 #include "reference/attention.hpp"
 #include "reference/certified.hpp"
