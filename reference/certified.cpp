@@ -1,194 +1,78 @@
 #include "reference/certified.hpp"
 
+#include "reference/certified_simd.hpp"
+
 #include <boost/multiprecision/mpfr.hpp>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 
-// The radius, derived
-// -------------------
-// u = 2^-53 (double), v = 2^-64 (long double), both with rounding to nearest. A = |scale| * sum_i
-// |q_i k_i|, bounded by G = |scale| * |q| * |k| (Cauchy and Schwarz), which costs two norms instead
-// of a second dot product.
-//
-// (1) Scores. The product of two floats is exact in double, and nothing here can overflow or
-// underflow: all
-//     numbers are 0 or between 2^-447 and 2^400. A sum is kept as hi + lo; TwoSum makes every step
-//     of hi exact up to an error e_i with |e_i| <= u * (partial sum), and lo adds the e_i in
-//     double. So the error of a dot product is at most gamma_d * d * u * sum|q k|. Times scale: hi
-//     = top (29 bits) + rest (24 bits), so that top * scale and rest * scale are exact; lo * scale
-//     and rest * scale + lo * scale are rounded, with errors at most u * (2^-28 + 2 d u) * A.
-//     Altogether   |s^ - s| <= eta = (2^-79 + d (d + 4) 2^-105) * G.
-// (2) Shift. O and LSE do not depend on the number subtracted from the scores, so M^ = max s^ is as
-// good as M; the
-//     errors of M itself enter only m (by eta) and l (by the factor exp(+-eta)).
-// (3) Argument. x = s^ - M^, from an exact difference of the leading parts; one rounding that
-// counts: x is off by at
-//     most v|x| + 2.1 eta.
-// (4) Weight w = exp(x): see exp_nonpositive, at most 4 v relative. Together w is off by the factor
-//     1 + (4 + |x|) v + 2.1 eta at most, second order excluded; y = w * (5 + |x|) leaves one v for
-//     it. For x < -700, w = 0 is off by less than 2^-1009.
-// (5) Sums. w = w1 (29 bits) + w2 (at most 2^-28 w), so that w1 * V is exact; TwoSum as in (1), lo
-// also takes w2 * V.
-//     The error is at most tau * sum w|V| with tau = (n + 4) u (n u + 2^-28) * 1.01.
-//     With B = sum y|V| (hence sum w|V| <= B / 5):  E = (v B + (2.1 eta + tau + 2v) B / 5) * 1.02 +
-//     tiny, where tiny covers weights set to 0 and all underflow: fewer than 8 (n + 1) terms of
-//     less than 2^-1000 * 2^128.
-// (6) Division. |N^/L^ - N/L| <= (E_N + |N^/L^| E_L) / (L^ - E_L), and one rounding v|o|. hi + lo
-// holds a long
-//     double exactly.
-// (7) Logarithm. With any y near ln L:  t = L exp(-y) - 1 is known to 6 v, and ln L = y + t up to
-// t^2. Radii are computed in double with factors like 1.01 that cover their own roundings. Rows
-// where eta exceeds kWidestEta (scores beyond about 2^44) are done again in MPFR, with exact
-// scores: see exact_row.
+// Numbers like (2), (3) refer to the derivation in CERTIFIED.md. All constants of the radius are
+// here and in certified_simd.hpp; radii are computed in double, with factors like 1.01 that cover
+// their own rounding.
 
 namespace fa1::reference {
 namespace {
 
-static_assert(std::numeric_limits<double>::digits == 53 &&
-                  std::numeric_limits<long double>::digits >= 64,
-              "the proof above needs a long double of at least 64 bits");
+using simd::kBlock;
+using simd::kGroup;
 
-constexpr double kU = 0x1p-53;
-constexpr double kV = 0x1p-64;
-constexpr double kWidestEta = 0x1p-34;
-constexpr double kLowestArgument = -700.0; ///< exp of it is 2^-1009.9
+constexpr double kU2 = 0x1p-106;       ///< u^2
+constexpr double kWidestEta = 0x1p-40; ///< above, scores are done again in MPFR
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
-
-constexpr std::int64_t kLanes = 4;
-using Lanes = double __attribute__((vector_size(kLanes * sizeof(double))));
-using SignBits = std::int64_t __attribute__((vector_size(kLanes * sizeof(std::int64_t))));
-constexpr std::int64_t kSign = std::numeric_limits<std::int64_t>::min();
-using FloatLanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+constexpr std::int64_t kRows = 32;                            ///< that share the tiles of K and V
+constexpr std::int64_t kStoredScores = std::int64_t{1} << 19; ///< a thread; more are computed twice
 
 struct Pair {
   double hi = 0.0;
   double lo = 0.0;
 };
 
-bool operator<(const Pair& a, const Pair& b) {
-  return a.hi < b.hi || (a.hi == b.hi && a.lo < b.lo);
-}
-
-/// hi + term becomes hi + error, exactly (Knuth's TwoSum).
-template <class Real>
-[[gnu::always_inline]] inline void add_exactly(Real& hi, const Real& term, Real& error) {
-  const Real sum = hi + term;
-  const Real back = sum - hi;
-  error = (hi - (sum - back)) + (term - back);
-  hi = sum;
-}
-
+/// a + b and its error, exactly (Knuth's TwoSum).
 Pair two_sum(double a, double b) {
-  Pair sum{a, 0.0};
-  add_exactly(sum.hi, b, sum.lo);
-  return sum;
+  const double sum = a + b;
+  const double back = sum - a;
+  return {sum, (a - (sum - back)) + (b - back)};
 }
 
-/// Sums over keys for kLanes columns of V, or a part of them.
-struct Sums {
-  Lanes hi{}, lo{}; ///< sum w V
-  Lanes B{};        ///< sum y |V|, in double
+/// (9) Relative error below 2^-102.
+Pair divide(const Pair& a, const Pair& b) {
+  const double quotient = a.hi / b.hi;
+  const double rest = std::fma(-quotient, b.hi, a.hi) + (a.lo - quotient * b.lo);
+  return two_sum(quotient, rest / b.hi);
+}
+
+/// Doubles at an address that a vector load likes.
+class Doubles {
+public:
+  explicit Doubles(std::int64_t count)
+      : data_(static_cast<double*>(::operator new (static_cast<std::size_t>(count) * sizeof(double),
+                                                   std::align_val_t{64}))) {
+    std::fill_n(data_.get(), count, 0.0);
+  }
+  double* operator+(std::int64_t offset) const { return data_.get() + offset; }
+  double& operator[](std::int64_t at) const { return data_.get()[at]; }
+
+private:
+  struct Free {
+    void operator()(double* data) const { ::operator delete (data, std::align_val_t{64}); }
+  };
+  std::unique_ptr<double, Free> data_;
 };
-
-/// The weights of a block of keys: w = w1 + w2, and y = w (5 + |x|).
-struct Weights {
-  const double* w1;
-  const double* w2;
-  const double* y;
-};
-
-/// hi + lo += sum_i q[i] k[i], kLanes keys at a time.
-void add_products(const float* q, const Lanes* k, std::int64_t d, Lanes& hi_sum, Lanes& lo_sum) {
-  Lanes hi = hi_sum, lo = lo_sum, error;
-  for (std::int64_t i = 0; i < d; ++i) {
-    const Lanes term = static_cast<double>(q[i]) * k[i];
-    add_exactly(hi, term, error);
-    lo += error;
-  }
-  hi_sum = hi;
-  lo_sum = lo;
-}
-
-/// sums += weights times `width` columns of V, whose rows are `stride` apart.
-template <bool kFull>
-void add_values(const float* values, std::int64_t width, std::int64_t stride, std::int64_t count,
-                const Weights& weights, Sums& sums) {
-  Lanes hi = sums.hi, lo = sums.lo, B = sums.B, error;
-  for (std::int64_t j = 0; j < count; ++j, values += stride) {
-    FloatLanes narrow{};
-    if constexpr (kFull)
-      __builtin_memcpy(&narrow, values, sizeof narrow);
-    else
-      for (std::int64_t lane = 0; lane < width; ++lane)
-        narrow[lane] = values[lane];
-    const Lanes value = __builtin_convertvector(narrow, Lanes);
-    const Lanes term = weights.w1[j] * value;
-    add_exactly(hi, term, error);
-    lo += error + weights.w2[j] * value;
-    B += weights.y[j] * reinterpret_cast<Lanes>(reinterpret_cast<SignBits>(value) & ~kSign);
-  }
-  sums.hi = hi;
-  sums.lo = lo;
-  sums.B = B;
-}
-
-/// The leading 29 bits, so that a product with a float is exact.
-double leading_bits(double x) {
-  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & ~((std::uint64_t{1} << 24) - 1));
-}
-
-Pair pair_of(long double x) {
-  const auto hi = static_cast<double>(x);
-  return {hi, static_cast<double>(x - hi)};
-}
-
-constexpr int kDegree = 17;
-/// 1 / k!, rounded once: 17! is exact in 64 bits.
-constexpr auto kTaylor = [] {
-  std::array<long double, kDegree + 1> c{};
-  long double factorial = 1.0L;
-  for (int k = 0; k <= kDegree; ++k) {
-    factorial *= k == 0 ? 1.0L : static_cast<long double>(k);
-    c[static_cast<std::size_t>(k)] = 1.0L / factorial;
-  }
-  return c;
-}();
-
-/// exp(x) for -700 <= x <= 0, relative error at most 4 * 2^-64.
-///
-/// x = k ln 2 + r, |r| <= 0.3467: k * ln2_high is exact (11 + 48 bits), the difference to x as well
-/// (a multiple of 2^-65 below 1/2), and the correction rounds once, 0.35 v. Taylor to degree 17
-/// leaves 2^-80. Horner: with P_k = 1/k! + r P_(k+1), at |r| <= 0.3467, the error obeys E_k <=
-/// v|P_k| + 0.3467 (v|P_(k+1)| + E_(k+1)) + v/k! (the coefficient; none for k < 3), which gives E_3
-/// <= 0.7 v, E_2 <= 0.9 v, E_1 <= 1.75 v and E_0 <= 2.45 v for r > 0, where exp(r) >= 1; for r < 0,
-/// |P_0| <= 1 and |P_1| <= 1, |P_2| <= 1/2, so E_0 <= 1.9 v against exp(r) >= 0.707. Both stay
-/// below 2.7 v relative; with r's error below 3.1 v.
-long double exp_nonpositive(long double x) {
-  constexpr long double kLn2High = 0xb17217f7d1cfp-48L;
-  constexpr long double kLn2Low = 0x7.9abc9e3b39803f2f6af40f34p-52L;
-  constexpr long double kLog2E = 0x1.71547652b82fe1777d0ffda0dp+0L;
-  const auto k = static_cast<int>(x * kLog2E - 0.5L);
-  const long double r =
-      (x - static_cast<long double>(k) * kLn2High) - static_cast<long double>(k) * kLn2Low;
-  long double p = kTaylor[kDegree];
-  for (std::size_t i = kDegree; i-- > 0;)
-    p = p * r + kTaylor[i];
-  return p * static_cast<long double>(
-                 std::bit_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52));
-}
 
 /// What all rows of one batch-head share.
 struct Keys {
   std::vector<char> finite;  ///< per key: every entry of its K row is finite
+  bool all_finite = true;    ///< the same for all of them
   double largest_norm = 0.0; ///< of the finite keys, rounded up
   std::vector<std::pair<std::int64_t, std::int64_t>>
       special_values; ///< (key, column) where V is NaN or Inf
@@ -213,6 +97,7 @@ Keys survey(const Problem& problem, std::int64_t bh) {
     const auto row = problem.K.row(bh, j);
     const bool finite = all_finite(row);
     keys.finite[static_cast<std::size_t>(j)] = finite;
+    keys.all_finite = keys.all_finite && finite;
     if (finite)
       keys.largest_norm = std::max(keys.largest_norm, norm_above(row));
     const auto values = problem.V.row(bh, j);
@@ -224,99 +109,191 @@ Keys survey(const Problem& problem, std::int64_t bh) {
   return keys;
 }
 
-/// A score with NaN or Inf among its factors, by the rules of IEEE 754: NaN, +Inf or -Inf.
-double special_score(const Problem& problem, std::int64_t bh, std::int64_t row, std::int64_t key) {
-  double dot = 0.0;
-  for (std::int64_t i = 0; i < problem.shape.d; ++i)
-    dot += static_cast<double>(problem.Q(bh, row, i)) * static_cast<double>(problem.K(bh, key, i));
-  return static_cast<double>(problem.scale) * dot;
-}
+std::int64_t rounded_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
 
 /// One thread's workspace, and the work.
 class Worker {
 public:
-  Worker(const Problem& problem, Truth& truth)
-      : problem_(problem), truth_(truth), shape_(problem.shape) {}
+  Worker(const simd::Kernels& kernels, const Problem& problem, bool given_scores,
+         std::int64_t rows_at_once, Truth& truth)
+      : kernels_(kernels), table_(simd::exp_table()), problem_(problem), truth_(truth),
+        shape_(problem.shape), given_(given_scores), padded_(rounded_up(shape_.n_kv, kBlock)),
+        columns_(rounded_up(shape_.dv, kGroup)), stored_(rows_at_once * padded_ <= kStoredScores),
+        stride_(stored_ ? padded_ : kBlock), rows_(static_cast<std::size_t>(rows_at_once)),
+        key_tile_(shape_.d * kBlock), value_tile_(kBlock * columns_),
+        queries_(rows_at_once * shape_.d), s_hi_(rows_at_once * stride_),
+        s_lo_(rows_at_once * stride_), O_hi_(rows_at_once * columns_),
+        O_lo_(rows_at_once * columns_), O_size_(rows_at_once * columns_) {}
 
   void rows(const Keys& keys, std::int64_t bh, std::int64_t first, std::int64_t count) {
-    scores(keys, bh, first, count);
     for (std::int64_t r = 0; r < count; ++r)
-      row(keys, bh, first + r, scores_.data() + r * shape_.n_kv);
+      start_row(keys, bh, first + r, r);
+    for (std::int64_t block = 0; block < padded_; block += kBlock) {
+      score_block(keys, bh, first, count, block);
+      const std::int64_t at = stored_ ? block : 0;
+      for (std::int64_t r = 0; r < count; ++r)
+        kernels_.raise_maximum(s_hi_ + (r * stride_ + at), s_lo_ + (r * stride_ + at), row(r).M.hi,
+                               row(r).M.lo);
+    }
+    bool any = false;
+    for (std::int64_t r = 0; r < count; ++r) {
+      row(r).M.hi += 0.0; // -0 and 0 tie: always 0
+      row(r).weighed = settle_maximum(keys, bh, first + r, row(r));
+      any = any || row(r).weighed;
+    }
+    if (!any)
+      return;
+    for (std::int64_t block = 0; block < padded_; block += kBlock) {
+      if (!stored_)
+        score_block(keys, bh, first, count, block);
+      value_block(bh, block);
+      const std::int64_t at = stored_ ? block : 0;
+      for (std::int64_t r = 0; r < count; ++r)
+        if (row(r).weighed &&
+            kernels_.weigh(table_, s_hi_ + (r * stride_ + at), s_lo_ + (r * stride_ + at),
+                           row(r).M.hi, row(r).M.lo, weights_, row(r).L))
+          kernels_.add_values(weights_, value_tile_ + 0, columns_, O_hi_ + r * columns_,
+                              O_lo_ + r * columns_, O_size_ + r * columns_);
+    }
+    for (std::int64_t r = 0; r < count; ++r)
+      if (row(r).weighed) {
+        finish_row(bh, first + r, r);
+        overrule_special_columns(keys, bh, first + r);
+      }
   }
 
   std::int64_t exact_rows() const { return exact_rows_; }
 
 private:
+  struct Row {
+    bool finite = true;  ///< the query and the scale
+    bool nan = false;    ///< one of its scores
+    bool weighed = true; ///< in double-double
+    double eta = 0.0;    ///< how far a score may be off
+    Pair M{-kInf, 0.0};
+    simd::WeightSums L{};
+  };
+
+  Row& row(std::int64_t r) { return rows_[static_cast<std::size_t>(r)]; }
+
   bool finite_query(std::int64_t bh, std::int64_t q) const {
     return std::isfinite(problem_.scale) && all_finite(problem_.Q.row(bh, q));
   }
 
-  void scores(const Keys& keys, std::int64_t bh, std::int64_t first, std::int64_t count) {
-    const std::int64_t n = shape_.n_kv, d = shape_.d;
-    scores_.resize(static_cast<std::size_t>(count * n));
-    columns_.resize(static_cast<std::size_t>(d));
-    const auto scale = static_cast<double>(problem_.scale);
-    for (std::int64_t j = 0; j < n; j += kLanes) {
-      const std::int64_t width = std::min(kLanes, n - j);
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-        const float* key = problem_.K.row(bh, j + std::min(lane, width - 1)).data();
-        for (std::int64_t i = 0; i < d; ++i)
-          columns_[static_cast<std::size_t>(i)][lane] = static_cast<double>(key[i]);
-      }
-      for (std::int64_t r = 0; r < count; ++r) {
-        Lanes hi{}, lo{};
-        add_products(problem_.Q.row(bh, first + r).data(), columns_.data(), d, hi, lo);
-        Pair* const out = scores_.data() + r * n + j;
-        for (std::int64_t lane = 0; lane < width; ++lane) {
-          const double top = leading_bits(hi[lane]);
-          const double rest = hi[lane] - top;
-          out[lane] = two_sum(top * scale, rest * scale + lo[lane] * scale);
+  /// (1) to (3)
+  void start_row(const Keys& keys, std::int64_t bh, std::int64_t q, std::int64_t r) {
+    row(r) = Row{};
+    row(r).finite = finite_query(bh, q);
+    anchors_[static_cast<std::size_t>(r)] = 1.5;
+    for (std::int64_t i = 0; i < shape_.d; ++i)
+      queries_[r * shape_.d + i] = row(r).finite ? static_cast<double>(problem_.Q(bh, q, i)) : 0.0;
+    std::fill_n(O_hi_ + r * columns_, columns_, 0.0);
+    std::fill_n(O_lo_ + r * columns_, columns_, 0.0);
+    std::fill_n(O_size_ + r * columns_, columns_, 0.0);
+    if (given_ || !row(r).finite)
+      return;
+    const auto d = static_cast<double>(shape_.d);
+    const double P = norm_above(problem_.Q.row(bh, q)) * keys.largest_norm;
+    anchors_[static_cast<std::size_t>(r)] = std::ldexp(1.5, std::ilogb(std::max(P, 0x1p-300)) + 2);
+    row(r).eta = (2.0 * d * d + 10.0 * d + 8.0) * kU2 *
+                 std::fabs(static_cast<double>(problem_.scale)) * P * 1.01;
+  }
+
+  /// A score with NaN or Inf among its factors, by the rules of IEEE 754: NaN, +Inf or -Inf.
+  double special_score(std::int64_t bh, std::int64_t q, std::int64_t key) const {
+    double dot = 0.0;
+    for (std::int64_t i = 0; i < shape_.d; ++i)
+      dot +=
+          static_cast<double>(problem_.Q(bh, q, i)) * static_cast<double>(problem_.K(bh, key, i));
+    return static_cast<double>(problem_.scale) * dot;
+  }
+
+  /// The fp32 score in the order of the contract.
+  float computed_score(std::int64_t bh, std::int64_t q, std::int64_t key) const {
+    const auto query = problem_.Q.row(bh, q), k = problem_.K.row(bh, key);
+    float dot = 0.0f;
+    for (std::size_t i = 0; i < query.size(); ++i)
+      dot += query[i] * k[i];
+    return dot * problem_.scale;
+  }
+
+  /// Scores of rows [first, first + count) against a block of keys; -Inf where there is no key.
+  void score_block(const Keys& keys, std::int64_t bh, std::int64_t first, std::int64_t count,
+                   std::int64_t block) {
+    const std::int64_t width = std::min(kBlock, shape_.n_kv - block), d = shape_.d;
+    const std::int64_t at = stored_ ? block : 0;
+    const auto set = [&](std::int64_t r, std::int64_t j, double hi) {
+      s_hi_[r * stride_ + at + j] = hi;
+      s_lo_[r * stride_ + at + j] = 0.0;
+      row(r).nan = row(r).nan || std::isnan(hi);
+    };
+    if (given_) {
+      for (std::int64_t r = 0; r < count; ++r)
+        for (std::int64_t j = 0; j < width; ++j)
+          set(r, j, static_cast<double>(computed_score(bh, first + r, block + j)));
+    } else {
+      for (std::int64_t j = 0; j < kBlock; j += kGroup) { // kGroup keys: one cache line of the tile
+        std::array<const float*, kGroup> from{};
+        for (std::int64_t l = 0; l < kGroup; ++l)
+          if (j + l < width && keys.finite[static_cast<std::size_t>(block + j + l)])
+            from[static_cast<std::size_t>(l)] = problem_.K.row(bh, block + j + l).data();
+        const bool whole = std::ranges::find(from, nullptr) == from.end();
+        for (std::int64_t i = 0; i < d; ++i) {
+          double* const to = key_tile_ + (i * kBlock + j);
+          if (whole)
+            for (std::size_t l = 0; l < kGroup; ++l)
+              to[l] = static_cast<double>(from[l][i]);
+          else
+            for (std::size_t l = 0; l < kGroup; ++l)
+              to[l] = from[l] != nullptr ? static_cast<double>(from[l][i]) : 0.0;
         }
       }
+      kernels_.scores(key_tile_ + 0, d, queries_ + 0, anchors_.data(), count,
+                      std::isfinite(problem_.scale) ? static_cast<double>(problem_.scale) : 0.0,
+                      s_hi_ + at, s_lo_ + at, stride_);
+      for (std::int64_t r = 0; r < count; ++r)
+        if (!row(r).finite || !keys.all_finite)
+          for (std::int64_t j = 0; j < width; ++j)
+            if (!row(r).finite || !keys.finite[static_cast<std::size_t>(block + j)])
+              set(r, j, special_score(bh, first + r, block + j));
     }
-    for (std::int64_t r = 0; r < count; ++r) {
-      const bool finite = finite_query(bh, first + r);
-      for (std::int64_t j = 0; j < n; ++j)
-        if (!finite || !keys.finite[static_cast<std::size_t>(j)])
-          scores_[static_cast<std::size_t>(r * n + j)] = {special_score(problem_, bh, first + r, j),
-                                                          0.0};
+    for (std::int64_t r = 0; r < count; ++r)
+      for (std::int64_t j = width; j < kBlock; ++j)
+        set(r, j, -kInf);
+  }
+
+  void value_block(std::int64_t bh, std::int64_t block) {
+    const std::int64_t width = std::min(kBlock, shape_.n_kv - block);
+    for (std::int64_t j = 0; j < kBlock; ++j) {
+      double* const to = value_tile_ + j * columns_;
+      if (j >= width) {
+        std::fill_n(to, columns_, 0.0);
+        continue;
+      }
+      const auto values = problem_.V.row(bh, block + j);
+      for (std::size_t c = 0; c < values.size(); ++c)
+        to[c] = std::isfinite(values[c]) ? static_cast<double>(values[c]) : 0.0;
     }
   }
 
-  void row(const Keys& keys, std::int64_t bh, std::int64_t q, const Pair* scores) {
-    const std::int64_t n = shape_.n_kv, dv = shape_.dv;
+  /// m, and everything of a row that is not weighed in double-double; true where it is.
+  bool settle_maximum(const Keys& keys, std::int64_t bh, std::int64_t q, const Row& now) {
     const auto at = static_cast<std::size_t>(bh * shape_.n_q + q);
-    if (n == 0) {
+    if (shape_.n_kv == 0) {
       truth_.m[at] = truth_.LSE[at] = {-kInf, 0.0, 0.0};
-      return; // O and l are 0 already
+      return false; // O and l are 0 already
     }
-
-    const auto d = static_cast<double>(shape_.d);
-    double G = 0.0; // a query with NaN or Inf has special scores only: no rounding in them
-    if (finite_query(bh, q))
-      G = std::fabs(static_cast<double>(problem_.scale)) * norm_above(problem_.Q.row(bh, q)) *
-          keys.largest_norm;
-    const double eta = (0x1p-79 + d * (d + 4.0) * 0x1p-105) * G * 1.01;
-
-    bool nan = false;
-    Pair M{-kInf, 0.0};
-    for (std::int64_t j = 0; j < n; ++j) {
-      nan = nan || std::isnan(scores[j].hi);
-      if (M < scores[j])
-        M = scores[j];
+    const bool finite = std::isfinite(now.M.hi);
+    if (finite && now.eta > kWidestEta) {
+      exact_row(keys, bh, q, now);
+      return false;
     }
-    if (std::isfinite(M.hi) && eta > kWidestEta) {
-      exact_row(keys, bh, q, scores, nan);
-      return;
-    }
-    truth_.m[at] = {M.hi, M.lo, std::isfinite(M.hi) ? eta : 0.0};
-    if (nan || std::isinf(M.hi)) {
+    truth_.m[at] = {now.M.hi, now.M.lo, finite ? now.eta : 0.0};
+    if (now.nan || !finite) {
       set_nan(bh, q);
-      return;
+      return false;
     }
-    weigh(bh, q, scores, M, eta);
-    for (std::int64_t c = 0; c < dv; ++c)
-      overrule_special_column(keys, bh, q, c, scores);
+    return true;
   }
 
   void set_nan(std::int64_t bh, std::int64_t q) {
@@ -326,106 +303,78 @@ private:
       o = {kNaN, 0.0, 0.0};
   }
 
-  /// NaN and Inf of V: a weight of 0 (score -Inf) times Inf is NaN, and so are Inf and -Inf
-  /// together.
-  void overrule_special_column(const Keys& keys, std::int64_t bh, std::int64_t q, std::int64_t c,
-                               const Pair* scores) {
-    bool any = false;
-    double sum = 0.0;
-    for (const auto& [key, column] : keys.special_values)
-      if (column == c) {
-        any = true;
-        const auto value = static_cast<double>(problem_.V(bh, key, c));
-        sum += std::isinf(scores[key].hi) ? 0.0 * value : value;
-      }
-    if (any)
-      truth_.O(bh, q, c) = {sum, 0.0, 0.0};
+  /// Is the weight of a key exactly 0? Never for a finite score.
+  bool weightless(const Keys& keys, std::int64_t bh, std::int64_t q, std::int64_t key) const {
+    if (given_)
+      return std::isinf(computed_score(bh, q, key));
+    if (keys.finite[static_cast<std::size_t>(key)] && finite_query(bh, q))
+      return false;
+    return std::isinf(special_score(bh, q, key));
   }
 
-  /// Points (3) to (7) for a row whose scores are finite or -Inf, with a finite maximum.
-  void weigh(std::int64_t bh, std::int64_t q, const Pair* scores, const Pair& M, double eta) {
-    const std::int64_t n = shape_.n_kv, dv = shape_.dv;
-    const std::int64_t groups = (dv + kLanes - 1) / kLanes;
-    sums_.assign(static_cast<std::size_t>(groups), Sums{});
-    Pair L;
-    double B = 0.0;
-    constexpr std::int64_t kBlock = 256; // weights of a block stay in the first-level cache
-    std::array<double, kBlock> w1, w2, y;
-    for (std::int64_t start = 0; start < n; start += kBlock) {
-      const std::int64_t count = std::min(kBlock, n - start);
-      for (std::int64_t j = 0; j < count; ++j) {
-        const auto at = static_cast<std::size_t>(j);
-        const Pair& s = scores[start + j];
-        w1[at] = w2[at] = y[at] = 0.0;
-        if (s.hi - M.hi < kLowestArgument - 1.0)
-          continue;
-        const Pair difference = two_sum(s.hi, -M.hi);
-        const long double x = static_cast<long double>(difference.hi) +
-                              (static_cast<long double>(difference.lo) +
-                               (static_cast<long double>(s.lo) - static_cast<long double>(M.lo)));
-        if (x < static_cast<long double>(kLowestArgument))
-          continue;
-        const long double w = exp_nonpositive(x);
-        const double top = leading_bits(static_cast<double>(w));
-        w1[at] = top;
-        w2[at] = static_cast<double>(w - top);
-        y[at] = static_cast<double>(w) * (5.0 - static_cast<double>(x));
-        double error;
-        add_exactly(L.hi, top, error);
-        L.lo += error + w2[at];
-        B += y[at];
-      }
-      const Weights weights{w1.data(), w2.data(), y.data()};
-      for (std::int64_t g = 0; g < groups; ++g) {
-        const float* values = problem_.V.row(bh, start).data() + g * kLanes;
-        const std::int64_t width = std::min(kLanes, dv - g * kLanes);
-        Sums& sums = sums_[static_cast<std::size_t>(g)];
-        if (width == kLanes)
-          add_values<true>(values, width, dv, count, weights, sums);
-        else
-          add_values<false>(values, width, dv, count, weights, sums);
-      }
+  /// NaN and Inf of V: a weight of 0 (score -Inf) times Inf is NaN, and so are Inf and -Inf
+  /// together.
+  void overrule_special_columns(const Keys& keys, std::int64_t bh, std::int64_t q) {
+    for (const auto& [key, column] : keys.special_values)
+      truth_.O(bh, q, column) = {0.0, 0.0, 0.0};
+    for (const auto& [key, column] : keys.special_values) {
+      const auto value = static_cast<double>(problem_.V(bh, key, column));
+      truth_.O(bh, q, column).hi += weightless(keys, bh, q, key) ? 0.0 * value : value;
     }
+  }
 
-    const auto N = static_cast<double>(n);
-    const double tau = (N + 4.0) * kU * (N * kU + 0x1p-28) * 1.01;
-    const double tiny = (N + 1.0) * 0x1p-869;
-    const auto error_of = [&](double b) {
-      return (kV * b + (2.1 * eta + tau + 2.0 * kV) * b / 5.0) * 1.02 + tiny;
-    };
-    const double E_L = error_of(B);
-    const long double sum = static_cast<long double>(L.hi) + static_cast<long double>(L.lo);
+  /// (5) to (10)
+  void finish_row(std::int64_t bh, std::int64_t q, std::int64_t r) {
+    const Row& now = row(r);
+    Pair L{now.L.hi[0], now.L.lo[0]};
+    double Y = now.L.size[0];
+    for (std::int64_t i = 1; i < kGroup; ++i) {
+      L = add(L, {now.L.hi[i], now.L.lo[i]});
+      Y += now.L.size[i];
+    }
+    const auto n = static_cast<double>(shape_.n_kv);
+    const double tiny = (n + 64.0) * 0x1p-869;
+    const double weights = simd::kExpBase + now.eta;
+    const double in_blocks = (9100.0 + 3.1 * (n / kBlock + 1.0)) * kU2;
+    const double E_L = (weights + 3.1 * (n / kGroup + 9.0) * kU2) * Y * 1.02 + tiny;
     const double L_below = (L.hi - E_L) * (1.0 - 0x1p-20);
 
     const auto at = static_cast<std::size_t>(bh * shape_.n_q + q);
-    const Pair l = pair_of(sum);
-    truth_.l[at] = {l.hi, l.lo, (E_L + 1.01 * eta * l.hi) * 1.01};
-    set_lse(at, M, sum, eta, E_L / L_below);
-    for (std::int64_t c = 0; c < dv; ++c) {
-      const Sums& column = sums_[static_cast<std::size_t>(c / kLanes)];
-      const std::int64_t lane = c % kLanes;
-      const long double o =
-          (static_cast<long double>(column.hi[lane]) + static_cast<long double>(column.lo[lane])) /
-          sum;
-      const Pair parts = pair_of(o);
-      const double size = std::fabs(parts.hi);
-      const double radius = (error_of(column.B[lane]) + size * E_L) / L_below + kV * size;
-      truth_.O(bh, q, c) = {parts.hi, parts.lo, radius * 1.01};
+    truth_.l[at] = {L.hi, L.lo, (E_L + 1.01 * now.eta * L.hi) * 1.01};
+    truth_.LSE[at] = log_sum(now, L, E_L / L_below);
+    for (std::int64_t c = 0; c < shape_.dv; ++c) {
+      const std::int64_t i = r * columns_ + c;
+      const Pair o = divide({O_hi_[i], O_lo_[i]}, L);
+      const double E_N = (weights + in_blocks) * O_size_[i] * 1.02 + tiny;
+      const double size = std::fabs(o.hi);
+      truth_.O(bh, q, c) = {o.hi, o.lo, ((E_N + size * E_L) / L_below + 0x1p-102 * size) * 1.01};
     }
   }
 
-  /// LSE = M + ln sum, point (7); `relative` bounds the relative error of the sum.
-  void set_lse(std::size_t at, const Pair& M, long double sum, double eta, double relative) {
-    const long double guess = std::max(0.0L, std::log(sum));
-    const long double t = sum * exp_nonpositive(-guess) - 1.0L;
-    const long double log = guess + t;
-    const double log_error =
-        static_cast<double>(t * t) + 8.0 * kV + kV * std::fabs(static_cast<double>(log));
-    const Pair parts = pair_of(log);
-    const Pair leading = two_sum(M.hi, parts.hi);
-    const Pair total = two_sum(leading.hi, leading.lo + (M.lo + parts.lo));
-    const double joined = 0x1p-100 * (std::fabs(M.hi) + std::fabs(parts.hi));
-    truth_.LSE[at] = {total.hi, total.lo, (eta + 1.01 * relative + log_error + joined) * 1.01};
+  static Pair add(const Pair& a, const Pair& b) { // relative error at most 3.1 u^2
+    const Pair s = two_sum(a.hi, b.hi), t = two_sum(a.lo, b.lo);
+    const Pair v = two_sum(s.hi, s.lo + t.hi);
+    return two_sum(v.hi, t.lo + v.lo);
+  }
+
+  /// (10) LSE = M + ln L
+  Enclosed log_sum(const Row& now, const Pair& L, double relative) const {
+    // Few bits, so that libraries whose logarithms differ in the last place agree here.
+    const auto y = static_cast<double>(static_cast<float>(std::log(std::max(L.hi, 1.0))));
+    std::array<double, kGroup> e{-y}, e_lo{};
+    kernels_.exponentials(table_, kGroup, e.data(), e_lo.data());
+    // t = L exp(-y) - 1, and ln(1 + t)
+    const double product = L.hi * e[0];
+    const double error = std::fma(L.hi, e[0], -product) + (L.hi * e_lo[0] + L.lo * e[0]);
+    const Pair t = two_sum(product - 1.0, error);
+    const double x = t.hi;
+    const double series = t.lo + x * x * (-0.5 + x * (1.0 / 3.0 - x * 0.25));
+    const Pair log = add({y, 0.0}, two_sum(x, series));
+    const Pair total = add(now.M, log);
+    const double used = simd::kExpBase * (1.0 + y * simd::kExpSlope) + 0x1p-95;
+    const double series_error = x * x * 0x1p-50 + std::fabs(x * x * x * x * x);
+    const double rounded = 0x1p-104 * (std::fabs(total.hi) + std::fabs(now.M.hi) + y);
+    return {total.hi, total.lo, (1.01 * relative + used + series_error + rounded) * 1.01};
   }
 
   // -------------------------------------------------------------------------------------------------
@@ -455,11 +404,14 @@ private:
   /// Exact scores and maximum; x = s - M is rounded to 167 bits where it is above -700, so a weight
   /// is off by less than (700 + 2) 2^-166 and a sum of n terms by (n + 1024) 2^-166 relative to its
   /// sum of moduli. The last step, to hi + lo, rounds by at most 2^-106 of hi.
-  void exact_row(const Keys& keys, std::int64_t bh, std::int64_t q, const Pair* scores, bool nan) {
+  void exact_row(const Keys& keys, std::int64_t bh, std::int64_t q, const Row& now) {
     ++exact_rows_;
     const std::int64_t n = shape_.n_kv, dv = shape_.dv;
     const auto at = static_cast<std::size_t>(bh * shape_.n_q + q);
-    const auto counts = [&](std::int64_t j) { return std::isfinite(scores[j].hi); };
+    // The query is finite, or eta would be 0; a special score is NaN or infinite.
+    const auto counts = [&](std::int64_t j) {
+      return keys.finite[static_cast<std::size_t>(j)] != 0;
+    };
     bool first = true;
     Exact M = 0;
     for (std::int64_t j = 0; j < n; ++j)
@@ -473,7 +425,7 @@ private:
       return Enclosed{parts.hi, parts.lo, radius + 0x1p-105 * std::fabs(parts.hi) + 0x1p-1070};
     };
     truth_.m[at] = enclosed(split(M), 0.0);
-    if (nan) {
+    if (now.nan) {
       set_nan(bh, q);
       return;
     }
@@ -485,7 +437,7 @@ private:
       if (!counts(j))
         continue;
       const Exact x = exact_score(bh, q, j) - M;
-      if (x < kLowestArgument)
+      if (x < simd::kLowestArgument)
         continue;
       const Wide w = exp(Wide(x));
       L += w;
@@ -509,30 +461,40 @@ private:
       const Pair parts = split(Wide(sums[column] / L));
       truth_.O(bh, q, c) = enclosed(
           parts, 1.01 * relative * (moduli[column] / size_L + 2.0 * std::fabs(parts.hi)) + tiny);
-      overrule_special_column(keys, bh, q, c, scores);
     }
+    overrule_special_columns(keys, bh, q);
   }
 
+  const simd::Kernels& kernels_;
+  const simd::ExpTable& table_;
   const Problem& problem_;
   Truth& truth_;
   const Shape& shape_;
-  std::vector<Pair> scores_;
-  std::vector<Lanes> columns_;
-  std::vector<Sums> sums_;
+  bool given_;
+  std::int64_t padded_, columns_;
+  bool stored_; ///< scores of all keys, between the two passes
+  std::int64_t stride_;
+  std::vector<Row> rows_;
+  std::array<double, kRows> anchors_{};
+  Doubles key_tile_, value_tile_, queries_;
+  Doubles s_hi_, s_lo_;          ///< [row][stride_]
+  Doubles O_hi_, O_lo_, O_size_; ///< [row][columns_]
+  simd::Weights weights_;
   std::int64_t exact_rows_ = 0;
 };
 
 } // namespace
 
-Truth certify(const Problem& problem, unsigned threads) {
+Truth simd::certify_on(const Unit& unit, const Problem& problem, bool given_scores,
+                       unsigned threads) {
   const Shape& shape = problem.shape;
   const auto rows = static_cast<std::size_t>(shape.batch_heads * shape.n_q);
   Truth truth{Tensor<Enclosed>(shape.batch_heads, shape.n_q, shape.dv), std::vector<Enclosed>(rows),
               std::vector<Enclosed>(rows), std::vector<Enclosed>(rows), ""};
 
-  // Rows in a group share the conversion of K; a long row alone keeps the workspace at 16 bytes a
-  // key.
-  const std::int64_t group = shape.n_kv > (std::int64_t{1} << 18) ? 1 : 4;
+  const std::int64_t workers = std::max<std::int64_t>(threads, 1);
+  const std::int64_t group =
+      std::clamp<std::int64_t>((shape.n_q + workers - 1) / workers, 1, kRows);
   const std::int64_t groups = (shape.n_q + group - 1) / group;
   std::int64_t exact_rows = 0;
   std::mutex guard;
@@ -542,7 +504,7 @@ Truth certify(const Problem& problem, unsigned threads) {
     std::atomic<std::int64_t> next = 0;
     const auto work = [&] {
       try {
-        Worker worker(problem, truth);
+        Worker worker(unit.kernels, problem, given_scores, group, truth);
         for (std::int64_t g = next++; g < groups; g = next++)
           worker.rows(keys, bh, g * group, std::min(group, shape.n_q - g * group));
         const std::lock_guard lock(guard);
@@ -553,17 +515,25 @@ Truth certify(const Problem& problem, unsigned threads) {
       }
     };
     std::vector<std::jthread> others;
-    for (std::int64_t t = 1; t < std::min<std::int64_t>(threads, groups); ++t)
+    for (std::int64_t t = 1; t < std::min(workers, groups); ++t)
       others.emplace_back(work);
     work();
     others.clear(); // joins
     if (failure)
       std::rethrow_exception(failure);
   }
-  truth.method = "double-double scores, 64-bit exponentials, compensated sums";
+  truth.method = given_scores ? "fp32 scores as given, double-double from there" : "double-double";
   if (exact_rows > 0)
     truth.method += "; " + std::to_string(exact_rows) + " rows with MPFR, 1030 bits";
   return truth;
+}
+
+Truth certify(const Problem& problem, unsigned threads) {
+  return simd::certify_on(simd::best_unit(), problem, false, threads);
+}
+
+Truth certify_scores(const Problem& problem, unsigned threads) {
+  return simd::certify_on(simd::best_unit(), problem, true, threads);
 }
 
 } // namespace fa1::reference

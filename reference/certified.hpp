@@ -1,28 +1,32 @@
 /// The truth: exact attention of the fp32 inputs, every element with a proven radius.
 ///
-/// Computes  O, l, m, LSE of problem.hpp for any input, in three passes over the keys: scores and
-/// their
-///           maximum, weights, sums. Scores and sums carry 80 bits and more, exponentials 64
+/// Computes  O, l, m, LSE of problem.hpp for any input: scores and their maximum, then weights and
+///           sums, all in double-double on the widest vector unit of the machine. certify_scores
+///           takes the scores as the contract computes them in fp32 (dot products in order from
+///           0.0f, not fused, then times scale) and is exact from there: the truth for the
+///           recurrence alone, where scores carry no digit
 /// Shapes    as in problem.hpp; n_kv = 0 and n_q = 0 as defined there
 /// Error     |hi + lo - exact| <= radius for every element, rounding, exponential and underflow
-///           included. The radius of O is about 2^-64 * (sum_j p_j |v_j| (5 + M - s_j) + |o| (5 +
-///           ln n)), below 2^-58 sum_j p_j |v_j| in all but contrived cases. Rows whose scores may
-///           exceed about 2^44 are done in MPFR from exact scores, with a radius of about 2^-105
-///           |o|, and slowly
+///           included; derived in CERTIFIED.md. The radius of O is below 2^-85 sum_j p_j |v_j| for
+///           normal data and d = 64; about (2^-92 + 4 d^2 2^-106 |scale| |q| max|k|) times that sum
+///           in general. Rows where this exceeds about 2^-39 (scores beyond 2^50) are done in MPFR
+///           from exact scores, with a radius of about 2^-105 |o|, slowly, and `method` says so
 /// Special   a NaN in q or k, or a score of NaN or +Inf, or every score -Inf: O, l and LSE of that
-/// row are
-///           NaN; a NaN or Inf in column c of V: column c NaN (0 * Inf counts as NaN, 0 being the
-///           weight of a score of -Inf; an Inf of weight > 0 and no NaN gives that Inf); m is the
-///           maximum of the scores that are not NaN
-/// Memory    16 bytes a key and thread for long rows (n_kv > 2^18), 64 below
-/// Source    the definition; error analysis in certified.cpp
+///           row are NaN; a NaN or Inf in column c of V: column c NaN (0 * Inf counts as NaN, 0
+///           being the weight of a score of -Inf; an Inf of weight > 0 and no NaN gives that Inf);
+///           m is the maximum of the scores that are not NaN. Nothing finite overflows: products
+///           of floats are below 2^256, scores below 2^400, and they are held in double
+/// Memory    at most 8 MiB and 2 KiB a column per thread, and one byte a key
 #pragma once
 
 #include "reference/problem.hpp"
 
 namespace fa1::reference {
 
-/// Same bits for any number of threads.
+/// Same bits for any number of threads and any vector unit.
 Truth certify(const Problem& problem, unsigned threads = 1);
+
+/// The same for the exact softmax of the fp32 scores; m is exact.
+Truth certify_scores(const Problem& problem, unsigned threads = 1);
 
 } // namespace fa1::reference
