@@ -9,6 +9,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <new>
 
 namespace fa1::kernels {
@@ -82,6 +83,14 @@ private:
   std::array<std::byte, 64 * 1024> stack_{};
   stack_t previous_stack_{};
 };
+
+/// Returns when `action` has, or when it has touched a guard page (then w.hit is set). A function of
+/// its own, not inlined: nothing that lives across sigsetjmp may be kept in a register.
+[[gnu::noinline]] void run_watched(Watch& w, const std::function<void()>& action) {
+  const FaultWatch guard(w);
+  if (sigsetjmp(w.escape, 1) == 0)
+    action();
+}
 
 std::string describe(const Watch& w) {
   const auto elements = static_cast<std::ptrdiff_t>(w.hit->buffer->elements().size());
@@ -163,13 +172,11 @@ GuardReport run_guarded(const Kernel& kernel, const Problem& problem, const Laun
                                             {"m", &m, 1}}};
   Watch w{};
   w.buffers = buffers;
-  {
-    const FaultWatch guard(w);
-    if (sigsetjmp(w.escape, 1) == 0)
-      kernel.run(
-          {shape, problem.scale, Q.data(), K.data(), V.data(), O.data(), l.data(), m.data(), false},
-          launch);
-  }
+  run_watched(w, [&] {
+    kernel.run(
+        {shape, problem.scale, Q.data(), K.data(), V.data(), O.data(), l.data(), m.data(), false},
+        launch);
+  });
   if (w.hit != nullptr) {
     simt::abandon_launch();
     report.violation = describe(w);

@@ -208,15 +208,17 @@ void Fiber::resume_from(Fiber& from) {
 
 namespace {
 
-struct Pool {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Fiber>> idle;
-};
+using Fibers = std::vector<std::unique_ptr<Fiber>>;
 
-Pool& pool() {
+// In static storage, so that it exists before any thread does: ThreadSanitizer does not see what
+// orders the first use of a heap block that another thread has just made.
+constinit std::mutex pool_mutex;
+
+/// The idle fibers; the caller holds pool_mutex.
+Fibers& pool() {
   // Never destroyed: a launch may run during the destruction of static objects.
-  static Pool* const instance = new Pool;
-  return *instance;
+  static Fibers* const idle = new Fibers;
+  return *idle;
 }
 
 } // namespace
@@ -225,8 +227,8 @@ std::vector<std::unique_ptr<Fiber>> take_fibers(std::size_t count) {
   std::vector<std::unique_ptr<Fiber>> taken;
   taken.reserve(count);
   {
-    const std::lock_guard lock(pool().mutex);
-    auto& idle = pool().idle;
+    const std::lock_guard lock(pool_mutex);
+    Fibers& idle = pool();
     while (taken.size() < count && !idle.empty()) {
       taken.push_back(std::move(idle.back()));
       idle.pop_back();
@@ -239,8 +241,8 @@ std::vector<std::unique_ptr<Fiber>> take_fibers(std::size_t count) {
 }
 
 void give_back_fibers(std::vector<std::unique_ptr<Fiber>>&& fibers) {
-  const std::lock_guard lock(pool().mutex);
-  auto& idle = pool().idle;
+  const std::lock_guard lock(pool_mutex);
+  Fibers& idle = pool();
   // Last in, first out, in the same order: the next launch of the same shape gets the same stacks,
   // still in the cache.
   while (!fibers.empty()) {
