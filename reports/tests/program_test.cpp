@@ -162,8 +162,9 @@ TEST_CASE("a run says its verdict and the worst element", "[reports][quick]") {
                                     "kernel    fa1.Br4xBc2xD8.cpu\n"
                                     "verdict   proved right\n"
                                     "worst     "));
-  CHECK_THAT(answer.out,
-             EndsWith("reproduce ./fa1lab repro 'n_q=3 n_kv=70 d=5' --kernel fa1.Br4xBc2xD8.cpu\n"));
+  CHECK_THAT(
+      answer.out,
+      EndsWith("reproduce ./fa1lab repro 'n_q=3 n_kv=70 d=5' --kernel fa1.Br4xBc2xD8.cpu\n"));
   CHECK(answer.out.find('\033') == std::string::npos); // no colours in a pipe
 }
 
