@@ -244,7 +244,7 @@ TEST_CASE("a law that holds and a law that does not are told apart in one word",
 TEST_CASE("the line that replays a violation shows the violation again", "[reports][quick]") {
   const Answer bad =
       fa1lab("check --invariant o-rescale --cases 20 --kernel mutant.no_alpha_on_O.Br4xBc2xD8.cpu");
-  const std::string start = "reproduce: fa1lab ";
+  const std::string start = "reproduce: ./fa1lab ";
   const std::size_t from = bad.out.find(start) + start.size();
 
   const Answer again = fa1lab(bad.out.substr(from, bad.out.find('\n', from) - from));
