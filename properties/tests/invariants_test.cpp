@@ -9,6 +9,7 @@
 #include <catch2/internal/catch_test_registry.hpp>
 
 #include <deque>
+#include <iostream>
 #include <set>
 #include <string>
 
@@ -28,11 +29,11 @@ void check_on_every_kernel(const Invariant& invariant, int cases) {
     const LawResult result = properties::check(invariant, kernel, cases, kSeed);
     held += result.held;
     if (result.violated) {
-      UNSCOPED_INFO(invariant.id << ": " << invariant.says);
-      UNSCOPED_INFO("found:      " << result.violation);
-      UNSCOPED_INFO("shrunk to:  " << result.shrunk_recipe);
-      UNSCOPED_INFO("reproduce: " << result.replay());
-      UNSCOPED_INFO("or:         RC_PARAMS=\"" << result.reproduce << "\" with this test");
+      // Straight to the output: Catch2 would break the lines that are there to be pasted.
+      std::cout << invariant.id << ": " << invariant.says << "\n  found:      " << result.violation
+                << "\n  shrunk to:  " << result.shrunk_recipe << "\nreproduce: " << result.replay()
+                << "\n  or, with this test: RC_PARAMS=\"" << result.reproduce << "\"\n"
+                << std::flush;
       CHECK_FALSE(result.violated);
     }
   }
