@@ -74,7 +74,8 @@ double textbook_bound(const Problem& problem, std::int64_t Bc, double c) {
   const auto width = static_cast<long double>(std::min(Bc, N));
   for (std::int64_t j = 0; j < N; ++j) {
     const auto i = static_cast<std::size_t>(j);
-    const long double v = problem.V(0, j, 0), later = static_cast<long double>(T - 1 - j / Bc);
+    const std::int64_t tiles_after = T - 1 - j / Bc;
+    const long double v = problem.V(0, j, 0), later = static_cast<long double>(tiles_after);
     const long double R = rises_after[static_cast<std::size_t>(j / Bc)];
     bound += p[i] * std::fabs(v - o) * (eta[i] + kU * (c + (c + 1) * R + M - s[i]));
     bound += kU * p[i] * std::fabs(v) * (width + 2 + 3 * later);
