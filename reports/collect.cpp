@@ -219,7 +219,7 @@ Figures measure_figures(const Amount& amount) {
   const numerics::Axis seeds = numerics::parse_axis(std::string("seed=") + amount.seeds);
   for (std::size_t f = 0; f < specs.size(); ++f) {
     const std::string vary = fmt::format("{}={}", specs[f].key, specs[f].vary);
-    commands.push_back(fmt::format("fa1lab sweep --vary {} --vary seed={} '{}' --kernel {}", vary,
+    commands.push_back(fmt::format("./fa1lab sweep --vary {} --vary seed={} '{}' --kernel {}", vary,
                                    amount.seeds, specs[f].base, specs[f].kernel));
     const std::vector<numerics::Axis> axes{numerics::parse_axis(vary), seeds};
     for (numerics::Point& point : numerics::expand(specs[f].base, axes)) {
@@ -359,7 +359,7 @@ Json check_laws(const Amount& amount, std::uint64_t seed) {
          {"reproduce",
           violation != nullptr ? violation->replay()
           : bitwise
-              ? fmt::format("fa1lab check --kernel {} --invariant {} --cases {} --seed {}",
+              ? fmt::format("./fa1lab check --kernel {} --invariant {} --cases {} --seed {}",
                             chosen.size() == kernels::all_kernels().size() ? std::string("all")
                                                                            : chosen.front()->id,
                             laws[l].id, amount.cases, seed)
@@ -386,7 +386,7 @@ Json to_json(const numerics::EdgeCase& edge_case, const std::string& kernel,
       {"detail", outcome.detail},
       {"first_bad_tile", outcome.first_bad_tile ? Json(*outcome.first_bad_tile) : Json(nullptr)},
       {"why_bad", outcome.why_bad},
-      {"reproduce", fmt::format("fa1lab repro {} --trace", edge_case.id)}};
+      {"reproduce", fmt::format("./fa1lab repro {} --trace", edge_case.id)}};
 }
 
 Json run_edge_cases(const Amount& amount) {
