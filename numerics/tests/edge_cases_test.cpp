@@ -234,7 +234,11 @@ TEST_CASE("wrong kernels are caught by the cases made for them",
       {"one_row_too_far", "poisoned-tail", 4},
       {"neighbour_value", "needs-24-bits", 2},
   };
-  for (const auto& row : rows)
+  for (const auto& row : rows) {
+#if defined(__SANITIZE_ADDRESS__)
+    if (row.mutant == "one_row_too_far")
+      continue; // AddressSanitizer catches it first, and ends the program
+#endif
     DYNAMIC_SECTION(row.mutant << " by " << row.edge_case) {
       const EdgeCase& edge_case = numerics::find_edge_case(row.edge_case);
 
@@ -244,6 +248,7 @@ TEST_CASE("wrong kernels are caught by the cases made for them",
       CHECK_FALSE(outcome.as_catalogued);
       CHECK_FALSE(outcome.detail.empty());
     }
+  }
 }
 
 TEST_CASE("a limit whose outcome changes is noticed, even where it changes to the truth",
