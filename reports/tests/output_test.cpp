@@ -5,6 +5,7 @@
 #include "reports/output.hpp"
 #include "reports/parallel.hpp"
 #include "reports/plot.hpp"
+#include "reports/tests/scratch.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -24,33 +25,10 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 namespace fs = std::filesystem;
 
+using fa1::reports::tests::Scratch;
+using fa1::reports::tests::text_of;
+
 namespace {
-
-class Scratch {
-public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "fa1lab-test-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Scratch() { fs::remove_all(path_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  fs::path operator/(const char* name) const { return path_ / name; }
-  std::size_t entries() const {
-    return static_cast<std::size_t>(
-        std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-  }
-
-private:
-  fs::path path_;
-};
-
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 void put(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
 

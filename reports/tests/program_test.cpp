@@ -1,5 +1,6 @@
 // Claims about the program as a person at a shell meets it: what it prints, and the status it ends with. Each test starts
 // the program itself.
+#include "reports/tests/scratch.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -20,6 +21,9 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 namespace fs = std::filesystem;
+
+using fa1::reports::tests::Scratch;
+using fa1::reports::tests::text_of;
 
 namespace {
 
@@ -45,28 +49,6 @@ Answer fa1lab(const std::string& words) { return shell(FA1_PROGRAM " " + words);
 
 std::size_t lines(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count(text, '\n'));
-}
-
-class Scratch {
-public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "fa1lab-test-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Scratch() { fs::remove_all(path_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string operator/(const char* name) const { return (path_ / name).string(); }
-  bool empty() const { return fs::is_empty(path_); }
-
-private:
-  fs::path path_;
-};
-
-std::string text_of(const std::string& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 } // namespace
@@ -207,7 +189,7 @@ TEST_CASE("a sweep writes its table, and its records to a file", "[reports][quic
   const Scratch scratch;
 
   const Answer answer =
-      fa1lab("sweep --vary n_kv=16..128 'n_q=4 d=8' --out " + (scratch / "growth.csv"));
+      fa1lab("sweep --vary n_kv=16..128 'n_q=4 d=8' --out " + (scratch / "growth.csv").string());
 
   CAPTURE(answer.out);
   CHECK(answer.status == 0);
@@ -220,7 +202,8 @@ TEST_CASE("a sweep writes its table, and its records to a file", "[reports][quic
 TEST_CASE("a sweep that fails leaves no file", "[reports][quick]") {
   const Scratch scratch;
 
-  const Answer answer = fa1lab("sweep --vary d=8,300 'n_kv=4' --out " + (scratch / "growth.csv"));
+  const Answer answer =
+      fa1lab("sweep --vary d=8,300 'n_kv=4' --out " + (scratch / "growth.csv").string());
 
   CHECK(answer.status == 2);
   CHECK(scratch.empty());
