@@ -50,6 +50,9 @@ enum class Backend { cpu, cuda };
 
 /// The facts about a kernel's arithmetic that its error bound depends on (numerics/bounds.hpp).
 struct Arithmetic {
+  /// False for a kernel whose insides nobody told us: sums in any order, any tiles or none, natural
+  /// or base-2 exponentials, division at each tile or at the end. Its bound is the widest of these.
+  bool known = true;
   int Bc = 1;              ///< keys per tile: in-tile sums run serially over so many
   bool contracted = false; ///< a*b+c may be fused
   /// Every a*b+c of the dot product is fused, or none is. False where the compiler decides lane by
