@@ -120,7 +120,7 @@ const Kernel& kernel_asked(const ReproOptions& options, const numerics::EdgeCase
   const Kernel& named = kernel_asked(options, shape);
   if (named.id == options.kernel || numerics::can_express(edge_case, named))
     return named;
-  for (const auto table : {kernels::all_kernels(), kernels::all_mutants()})
+  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
     for (const Kernel& kernel : table)
       if (kernel.id.starts_with(options.kernel + ".") &&
           kernel.backend == backend.value_or(Backend::cpu) &&
