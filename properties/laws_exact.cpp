@@ -228,7 +228,8 @@ Outcome schedule(const Case& c) {
   const State first = kernels::run(c.kernel, c.problem);
 
   Findings findings;
-  for (const unsigned threads : {0u, 2u, static_cast<unsigned>(c.kernel.Br) + 1u, 32u})
+  // 40: more than one warp, so that what only a warp waits for shows
+  for (const unsigned threads : {0u, 2u, static_cast<unsigned>(c.kernel.Br) + 1u, 32u, 40u})
     for (const Schedule order : {Schedule::forward(), Schedule::reverse(),
                                  Schedule::shuffled(static_cast<std::uint32_t>(choices()))}) {
       if (c.kernel.backend == kernels::Backend::cuda && order != Schedule::forward())

@@ -53,7 +53,7 @@ std::string LawResult::replay() const {
 }
 
 LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases,
-                std::uint64_t seed) {
+                std::uint64_t seed, bool shrinks) {
   LawResult result;
   result.invariant = &invariant;
   result.kernel = &kernel;
@@ -62,7 +62,7 @@ LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int c
   const std::string id = std::string(invariant.id) + "/" + kernel.id;
   const PropertyReport report =
       // every pair of law and kernel sees recipes of its own
-      run_property(id, {cases, seed ^ laws::hash_of(id)}, [&] {
+      run_property(id, {cases, seed ^ laws::hash_of(id), shrinks}, [&] {
         const reference::Recipe recipe = *generator;
         const Outcome outcome = check_case(invariant, recipe, kernel);
         if (outcome.answer == Answer::violated) {
