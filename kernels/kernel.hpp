@@ -75,7 +75,8 @@ struct Kernel {
   bool resumes = true;
   bool mutant = false;
   std::string fault;     ///< mutants: the group it belongs to, as mutants.def names it
-  std::string killed_by; ///< mutants: the id of the law that must catch it
+  std::string killed_by; ///< mutants: the id of the law that must catch it; empty where none can
+  std::string survives;  ///< mutants: why none can
   std::function<void(const Arguments&, const Launch&)> run;
 
   bool serves(const Shape& shape) const { return shape.d <= D && shape.dv <= D; }

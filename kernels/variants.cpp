@@ -85,12 +85,14 @@ Kernel describe_as(const Instance& instance, std::string variant, std::string_vi
 }
 
 void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, std::string_view name,
-                   std::string_view fault, std::string_view says, std::string_view killed_by) {
+                   std::string_view fault, std::string_view says, std::string_view killed_by,
+                   std::string_view survives) {
   for (std::size_t i = 0; i < table.count; ++i) {
     Kernel kernel = describe_as(table.rows[i], "mutant." + std::string(name), says);
     kernel.mutant = true;
     kernel.fault = fault;
     kernel.killed_by = killed_by;
+    kernel.survives = survives;
     mutants.push_back(std::move(kernel));
   }
 }
@@ -117,9 +119,12 @@ std::vector<Kernel> make_kernels() {
 std::vector<Kernel> make_mutants() {
   std::vector<Kernel> mutants;
 #define FA1_MUTANT(name, fault, says, killed_by)                                                   \
-  append_mutant(mutants, mutant_##name##_D8(), #name, fault, says, killed_by);
+  append_mutant(mutants, mutant_##name##_D8(), #name, fault, says, killed_by, "");
+#define FA1_SURVIVOR(name, fault, says, reason)                                                    \
+  append_mutant(mutants, mutant_##name##_D8(), #name, fault, says, "", reason);
 #include "kernels/mutants/mutants.def"
 #undef FA1_MUTANT
+#undef FA1_SURVIVOR
   return mutants;
 }
 

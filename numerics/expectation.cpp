@@ -42,17 +42,21 @@ struct Score {
 
 Score score_of(std::span<const float> q, std::span<const float> k, double scale,
                const kernels::Arithmetic& arithmetic) {
+  // Inputs are floats, so a result that is one as well was not rounded.
+  const auto rounded = [](double y) { return double{static_cast<float>(y)} == y ? 0.0 : r2(y); };
   double dot = 0.0, variance = 0.0;
   for (std::size_t i = 0; i < q.size(); ++i) {
     const double product = double{q[i]} * double{k[i]};
     if (!arithmetic.contracted)
-      variance += r2(product);
-    variance += arithmetic.contracted && dot == 0.0 ? r2(product) : r2_of_sum(dot, product);
+      variance += rounded(product);
     dot += product;
+    variance += rounded(dot);
   }
   const double s = scale * dot;
-  const double roundings = arithmetic.known ? 1.0 : 3.0;
-  return {s, scale * scale * variance + roundings * r2(s)};
+  double variance_of_s = scale * scale * variance + rounded(s);
+  if (!arithmetic.known)
+    variance_of_s += 2.0 * r2(s);
+  return {s, variance_of_s};
 }
 
 /// The variances of one query row, with tiles of Bc keys.

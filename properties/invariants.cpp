@@ -73,7 +73,8 @@ constexpr std::array kInvariants{
               "a batch-head alone equals the same one inside a batch",
               "attention(X)_b = attention(X_b)", laws::batch_neighbours},
     Invariant{"repeat", exact, output, another_run, as_stated,
-              "the same launch again gives the same bits", "run = run", laws::repeat},
+              "the same launch again gives the same bits, whatever the outputs held before",
+              "run = run", laws::repeat},
     Invariant{"schedule", exact, output, another_run, as_stated,
               "any order of the threads between barriers and any number of threads per block gives "
               "the same bits",

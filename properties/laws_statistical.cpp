@@ -103,6 +103,28 @@ void mean_of_O(Findings& findings, const Measured& x, const std::string& what, W
                   [&] { return "the sum of the errors of O, " + what + ","; });
 }
 
+/// Two keys, of score 0 and value 0 and of score -x and value 1: o = e^-x / (1 + e^-x) shows the
+/// exponential bare. Scores and arguments are exact, x runs from 1/4 to 80, one row each; errors are
+/// taken in units of their own deviation, so that every x counts.
+void small_weights(Findings& findings, const Case& c, std::mt19937_64& choices) {
+  Problem problem{{1, 128, 2, 1, 1},
+                  1.0f,
+                  Tensor<float>(1, 128, 1),
+                  Tensor<float>(1, 2, 1),
+                  Tensor<float>(1, 2, 1)};
+  for (float& x : problem.Q.elements())
+    x = 0.25f + 79.75f * static_cast<float>(choices() % (1u << 24)) * 0x1p-24f;
+  problem.K(0, 1, 0) = -1.0f;
+  problem.V(0, 1, 0) = 1.0f;
+  const Measured x(c.kernel, std::move(problem));
+  if (!x.expected.obstacle.empty())
+    return;
+  std::vector<double> squares;
+  for (std::int64_t row = 0; row < x.problem.shape.n_q; ++row)
+    squares.push_back(std::pow(x.error_of_O(row, 0), 2) / x.expected.O(0, row, 0));
+  squares_within(findings, squares, std::vector<double>(squares.size(), 1.0), "O of small weights");
+}
+
 } // namespace
 
 Outcome expected_error(const Case& c) {
@@ -131,6 +153,7 @@ Outcome expected_error(const Case& c) {
       squares[row] = std::pow(x.error_of_l(row), 2);
     squares_within(findings, squares, x.expected.l, "l" + which);
   }
+  small_weights(findings, c, choices);
   return std::move(findings).outcome();
 }
 

@@ -72,7 +72,9 @@ std::vector<Row> kernel_rows() {
                {"contracted", kernel.arithmetic.contracted}},
               kernel.says};
       if (kernel.mutant)
-        row.says = fmt::format("wrong on purpose: {}; caught by {}", kernel.says, kernel.killed_by);
+        row.says = fmt::format("wrong on purpose: {}; {}", kernel.says,
+                               kernel.survives.empty() ? "caught by " + kernel.killed_by
+                                                       : "survives: " + kernel.survives);
       rows.push_back(std::move(row));
     }
   return rows;
