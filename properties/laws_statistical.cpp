@@ -3,7 +3,8 @@
 // Each asks a problem of its own, drawn from the case's recipe, because the expectation wants ordinary
 // data: entries of Q, K and V without ties or exact products, scores of standard deviation up to 2.
 // Rows are the independent groups of numerics/expectation.hpp; within a row the columns share the
-// errors of the weights, and nothing is assumed about how.
+// errors of the weights, and nothing is assumed about how. A kernel of unknown make may be biased and
+// right (a rounded log2 e, a product with a rounded 1 / l), so no-bias is not asked of it.
 //
 // False alarms: each threshold is exceeded by a right kernel with probability below 1e-15. A case holds
 // at most seven of them, so even a run of a hundred thousand cases stays below 1e-9.
@@ -178,7 +179,7 @@ Outcome no_bias(const Case& c) {
                     [&] { return "the sum of the relative errors of l" + which; });
   }
 
-  Tensor<float> ones = positive.V;
+  Tensor<float> ones = positive.V; // FA1 gives 1 here, bit for bit
   std::ranges::fill(ones.elements(), 1.0f);
   mean_of_O(findings, Measured(c.kernel, with_values(positive, ones)), "V = 1" + which, one);
 

@@ -23,7 +23,7 @@ static __global__ void kahan(const float* Q, const float* K, const float* V, flo
       for (int i = 0; i <= D; ++i) {
         const float term = (i < D ? p * x.V[j * D + i] : p) - lost[i];
         const float next = sum[i] + term;
-        lost[i] = (next - sum[i]) - term;
+        lost[i] = fabsf(next) < FA1_INFINITY ? (next - sum[i]) - term : 0.0f;
         sum[i] = next;
       }
     }

@@ -4,6 +4,7 @@
 #include "reports/law_runs.hpp"
 #include "reports/records.hpp"
 #include "reports/terminal.hpp"
+#include "reports/zoo_runs.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
@@ -17,10 +18,12 @@ namespace fa1::reports {
 namespace {
 
 constexpr int kMostCases = 1'000'000;
+constexpr const char* kCases = "100";
+constexpr const char* kCasesInZoo = "30"; // on each of four tiles
 
 struct Options {
-  std::string kernel = std::string(kDefaultKernel), cases = "100", seed = "1", law;
-  bool json = false;
+  std::string kernel = std::string(kDefaultKernel), cases, seed = "1", law;
+  bool json = false, zoo = false;
 };
 
 std::vector<const kernels::Kernel*> kernels_of(const Options& options) {
@@ -94,9 +97,20 @@ void print(const properties::Invariant& law, std::span<const properties::LawResu
 }
 
 int check(const Options& options) {
-  const auto cases = static_cast<int>(whole_number("--cases", options.cases, 1, kMostCases));
+  const std::string asked = !options.cases.empty() ? options.cases
+                            : options.zoo          ? kCasesInZoo
+                                                   : kCases;
+  const auto cases = static_cast<int>(whole_number("--cases", asked, 1, kMostCases));
   const std::uint64_t seed =
       whole_number("--seed", options.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  if (options.zoo) {
+    const Zoo zoo = visit(whole_zoo(), cases, seed);
+    if (options.json)
+      print_json(std::cout, zoo, cases, seed);
+    else
+      print(std::cout, zoo);
+    return zoo.as_expected() ? kHeld : kProvedWrong;
+  }
   const auto chosen = kernels_of(options);
   std::vector<const properties::Invariant*> laws;
   try {
@@ -145,8 +159,14 @@ Command add_check(CLI::App& program) {
                   "Id, or a part of it such as fa1.Br4xBc2, or `all` [fa1]");
   app->add_option("--invariant", options->law,
                   "One law only, as `fa1lab list invariants` names them");
-  app->add_option("--cases", options->cases, "Generated problems for each law and kernel [100]");
+  app->add_option("--cases", options->cases,
+                  "Generated problems for each law and kernel [100; --zoo: 30 for each tile]");
   app->add_option("--seed", options->seed, "Seed of the generated problems [1]");
+  app->add_flag(
+         "--zoo", options->zoo,
+         "All laws on all wrong kernels and on right ones written differently: who catches whom")
+      ->excludes("--kernel")
+      ->excludes("--invariant");
   app->add_flag("--json", options->json, "One record for each law and kernel");
   return {app, [options] { return check(*options); }};
 }

@@ -1,0 +1,47 @@
+/// The zoo: wrong kernels that every law together must catch, and right ones that none may.
+///
+/// specimens   the instances of a table, grouped by variant: one fault (or one way of writing), several
+///             tiles
+/// hunt        asks one law of one specimen, of a few cases on each tile first and of more then, until
+///             a case is violated. Nothing is shrunk: the recipe is the first that was found
+/// gate_sees   whether a gate of numerics/gates.hpp rejects any tile on any of its inputs
+/// Requires    a process that may be lost: some specimens write where they must not
+#pragma once
+
+#include "numerics/gates.hpp"
+#include "properties/property.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fa1::properties {
+
+struct Specimen {
+  std::string variant; ///< mutant.no_alpha_on_O, rewrite.kahan
+  std::vector<const kernels::Kernel*> tiles;
+
+  const kernels::Kernel& kernel() const { return *tiles.front(); }
+  /// Without the word before the dot.
+  std::string name() const { return variant.substr(variant.find('.') + 1); }
+};
+
+std::vector<Specimen> specimens(std::span<const kernels::Kernel> table);
+
+struct Hunt {
+  bool killed = false;
+  int cases = 0;        ///< asked until the kill, or in all
+  int held = 0;         ///< of these, where the law applied
+  double seconds = 0.0; ///< until the kill, or in all
+  std::string kernel, recipe, detail;
+
+  std::string replay(std::string_view law) const;
+};
+
+/// At most `cases` on each tile.
+Hunt hunt(const Invariant& law, const Specimen& specimen, int cases, std::uint64_t seed);
+
+bool gate_sees(const numerics::Gate& gate, const Specimen& specimen);
+
+} // namespace fa1::properties

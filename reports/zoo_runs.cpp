@@ -1,0 +1,294 @@
+#include "reports/zoo_runs.hpp"
+
+#include "reports/parallel.hpp"
+#include "reports/records.hpp"
+#include "reports/terminal.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ostream>
+
+namespace fa1::reports {
+namespace {
+
+using properties::Hunt;
+using properties::Specimen;
+
+std::string text_of(const Hunt& h) {
+  return Json{{"killed", h.killed},   {"cases", h.cases},   {"held", h.held},
+              {"seconds", h.seconds}, {"kernel", h.kernel}, {"recipe", h.recipe},
+              {"detail", h.detail}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Hunt hunt_of(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {json["killed"], json["cases"],  json["held"],  json["seconds"],
+          json["kernel"], json["recipe"], json["detail"]};
+}
+
+/// The text of `job` from a process of its own; lost(why) where that process dies.
+std::string isolated(const std::function<std::string()>& job,
+                     const std::function<std::string(const std::string&)>& lost) {
+  const auto quiet = [&](std::size_t) {
+    // the C library's own words about a heap that a specimen has ruined
+    const int nowhere = open("/dev/null", O_WRONLY);
+    if (nowhere >= 0)
+      dup2(nowhere, STDERR_FILENO);
+    for (const int death : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+      std::signal(death, SIG_DFL); // a test program's handlers would report from here
+    return job();
+  };
+  return in_processes(
+             1, quiet, [&](std::size_t, const std::string& why) { return lost(why); },
+             [](std::size_t) {})
+      .front();
+}
+
+const auto& laws() {
+  static const auto all = properties::all_invariants();
+  return all;
+}
+
+std::string cell_of(const Hunt& hunt) { return hunt.killed ? "x" : hunt.held > 0 ? "." : " "; }
+
+std::string names_of(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string_view rule() { return "----------------------------------------"; }
+
+} // namespace
+
+int ZooRow::kills() const {
+  return static_cast<int>(std::ranges::count_if(laws, [](const Hunt& h) { return h.killed; }));
+}
+
+int ZooRow::quickest() const {
+  int best = -1;
+  for (std::size_t law = 0; law < laws.size(); ++law)
+    if (laws[law].killed &&
+        (best < 0 || laws[law].cases < laws[static_cast<std::size_t>(best)].cases))
+      best = static_cast<int>(law);
+  return best;
+}
+
+bool ZooRow::killed_by_its_law() const {
+  const auto all = properties::all_invariants();
+  for (std::size_t law = 0; law < laws.size(); ++law)
+    if (all[law].id == specimen.kernel().killed_by)
+      return laws[law].killed;
+  return false;
+}
+
+bool ZooRow::as_expected() const {
+  return specimen.kernel().survives.empty() ? kills() > 0 : kills() == 0;
+}
+
+std::vector<std::string> Zoo::only_killed_by(std::size_t law) const {
+  std::vector<std::string> names;
+  for (const ZooRow& row : wrong)
+    if (row.kills() == 1 && row.laws[law].killed)
+      names.push_back(row.specimen.name());
+  return names;
+}
+
+bool Zoo::as_expected() const {
+  return std::ranges::all_of(wrong, &ZooRow::as_expected) &&
+         std::ranges::all_of(right, [](const ZooRow& row) { return row.kills() == 0; });
+}
+
+Zoo whole_zoo() {
+  Zoo zoo;
+  for (Specimen& specimen : properties::specimens(kernels::all_mutants()))
+    zoo.wrong.push_back({std::move(specimen), {}, {}});
+  for (Specimen& specimen : properties::specimens(kernels::all_rewrites()))
+    zoo.right.push_back({std::move(specimen), {}, {}});
+  return zoo;
+}
+
+Zoo visit(Zoo zoo, int cases, std::uint64_t seed) {
+  std::vector<ZooRow*> rows;
+  for (auto* list : {&zoo.wrong, &zoo.right})
+    for (ZooRow& row : *list)
+      rows.push_back(&row);
+
+  const auto gates = numerics::all_gates();
+  const std::size_t width = laws().size() + 1; // one more job a row: the gates
+  Progress progress("the zoo", static_cast<double>(rows.size() * width));
+  const auto texts = in_processes(
+      rows.size() * width,
+      [&](std::size_t i) {
+        const Specimen& specimen = rows[i / width]->specimen;
+        const std::size_t law = i % width;
+        if (law < laws().size())
+          return isolated(
+              [&] { return text_of(properties::hunt(laws()[law], specimen, cases, seed)); },
+              [&](const std::string& why) {
+                Hunt crashed;
+                crashed.killed = true;
+                crashed.cases = 1;
+                crashed.kernel = specimen.kernel().id;
+                crashed.detail = why;
+                return text_of(crashed);
+              });
+        return isolated(
+            [&] {
+              std::string seen;
+              for (const numerics::Gate& gate : gates)
+                seen += properties::gate_sees(gate, specimen) ? 'x' : '.';
+              return seen;
+            },
+            [&](const std::string&) { return std::string(gates.size(), 'x'); });
+      },
+      [](std::size_t, const std::string& why) -> std::string { throw std::runtime_error(why); },
+      [&](std::size_t) { progress.done(1.0); });
+
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (std::size_t law = 0; law < laws().size(); ++law)
+      rows[r]->laws.push_back(hunt_of(texts[r * width + law]));
+    for (const char seen : texts[r * width + laws().size()])
+      rows[r]->gates.push_back(seen == 'x');
+  }
+  return zoo;
+}
+
+void print(std::ostream& out, const Zoo& zoo) {
+  const auto gates = numerics::all_gates();
+  std::string tens, ones, letters;
+  for (std::size_t law = 1; law <= laws().size(); ++law) {
+    tens += law % 10 == 0 ? static_cast<char>('0' + law / 10) : ' ';
+    ones += static_cast<char>('0' + law % 10);
+  }
+  for (std::size_t gate = 0; gate < gates.size(); ++gate)
+    letters += static_cast<char>('a' + gate);
+
+  const auto print_row = [&](const ZooRow& row, std::string_view group) {
+    std::string cells, seen;
+    for (const Hunt& hunt : row.laws)
+      cells += cell_of(hunt);
+    for (const bool gate : row.gates)
+      seen += gate ? 'x' : '.';
+    const int quickest = row.quickest();
+    std::string first = "-";
+    if (quickest >= 0) {
+      const Hunt& hunt = row.laws[static_cast<std::size_t>(quickest)];
+      first = fmt::format("{:>4} cases {:>7.1f} ms  {}", hunt.cases, 1e3 * hunt.seconds,
+                          laws()[static_cast<std::size_t>(quickest)].id);
+    }
+    fmt::print(out, "{:<10} {:<26} {}  {}  {:>2}  {}\n", group, row.specimen.name(), cells, seen,
+               row.kills(), first);
+  };
+
+  fmt::print(out, "{:<37} {}\n{:<37} {}  {}  by  first kill\n", "", tens, "", ones, letters);
+  for (const ZooRow& row : zoo.wrong)
+    print_row(row, row.specimen.kernel().fault);
+  fmt::print(out, "{}\n", rule());
+  for (const ZooRow& row : zoo.right)
+    print_row(row, "right");
+
+  fmt::print(out, "\nx caught, . held, blank not applicable\n\nlaws\n");
+  for (std::size_t law = 0; law < laws().size(); ++law) {
+    const auto caught =
+        std::ranges::count_if(zoo.wrong, [&](const ZooRow& row) { return row.laws[law].killed; });
+    const auto alone = zoo.only_killed_by(law);
+    fmt::print(out, "{:>3} {:<18} {:>3} caught{}{}\n", law + 1, laws()[law].id, caught,
+               alone.empty() ? "" : ", alone: ", names_of(alone));
+  }
+  const auto is_fault = [](const ZooRow& row) { return row.specimen.kernel().survives.empty(); };
+  const auto faults = std::ranges::count_if(zoo.wrong, is_fault);
+  fmt::print(out, "\ngates, on {} ordinary inputs\n", numerics::kGateRecipes.size());
+  for (std::size_t gate = 0; gate < gates.size(); ++gate) {
+    const auto caught = std::ranges::count_if(
+        zoo.wrong, [&](const ZooRow& row) { return is_fault(row) && row.gates[gate]; });
+    const auto alarms =
+        std::ranges::count_if(zoo.right, [&](const ZooRow& row) { return row.gates[gate]; });
+    fmt::print(out, "  {} {:<16} {:>3} caught, {:>2} of {} right ones rejected: {}\n",
+               letters[gate], gates[gate].id, caught, alarms, zoo.right.size(), gates[gate].says);
+  }
+
+  std::vector<std::string> idle;
+  for (std::size_t law = 0; law < laws().size(); ++law)
+    if (std::ranges::none_of(zoo.wrong, [&](const ZooRow& row) { return row.laws[law].killed; }))
+      idle.emplace_back(laws()[law].id);
+  fmt::print(out, "\nlaws that catch nothing: {}\n", idle.empty() ? "none" : names_of(idle));
+  for (const ZooRow& row : zoo.wrong) {
+    const kernels::Kernel& kernel = row.specimen.kernel();
+    if (!kernel.survives.empty())
+      fmt::print(out, "{} survivor {}: {}\n", row.kills() == 0 ? "expected" : "caught after all,",
+                 row.specimen.name(), kernel.survives);
+    else if (row.kills() == 0)
+      fmt::print(out, "{}\n", painted("SURVIVED " + row.specimen.name(), Colour::bad));
+    else if (!row.killed_by_its_law())
+      fmt::print(out, "{} was not caught by {}, which its row names\n", row.specimen.name(),
+                 kernel.killed_by);
+  }
+  for (const ZooRow& row : zoo.right)
+    for (std::size_t law = 0; law < laws().size(); ++law)
+      if (row.laws[law].killed)
+        fmt::print(out, "{} {}: {}\n  reproduce: {}\n",
+                   painted("right and found wrong by " + std::string(laws()[law].id), Colour::bad),
+                   row.specimen.name(), row.laws[law].detail, row.laws[law].replay(laws()[law].id));
+  const auto killed = std::ranges::count_if(
+      zoo.wrong, [&](const ZooRow& row) { return is_fault(row) && row.kills() > 0; });
+  const auto innocent =
+      std::ranges::count_if(zoo.right, [](const ZooRow& row) { return row.kills() == 0; });
+  fmt::print(out, "{} of {} wrong kernels caught, {} of {} right ones let pass\n", killed, faults,
+             innocent, zoo.right.size());
+}
+
+void print_json(std::ostream& out, const Zoo& zoo, int cases, std::uint64_t seed) {
+  const auto gates = numerics::all_gates();
+  for (const auto* list : {&zoo.wrong, &zoo.right})
+    for (const ZooRow& row : *list) {
+      const kernels::Kernel& kernel = row.specimen.kernel();
+      Json by_law = Json::object(), by_gate = Json::object();
+      for (std::size_t law = 0; law < laws().size(); ++law) {
+        const Hunt& hunt = row.laws[law];
+        by_law[std::string(laws()[law].id)] = {{"answer", hunt.killed     ? "violated"
+                                                          : hunt.held > 0 ? "held"
+                                                                          : "not-applicable"},
+                                               {"cases", hunt.cases},
+                                               {"seconds", hunt.seconds},
+                                               {"detail", hunt.detail},
+                                               {"reproduce", hunt.replay(laws()[law].id)}};
+      }
+      for (std::size_t gate = 0; gate < gates.size(); ++gate)
+        by_gate[std::string(gates[gate].id)] = row.gates[gate] ? "rejected" : "accepted";
+      const int quickest = row.quickest();
+      out << Json{{"what", "zoo"},
+                  {"kernel", row.specimen.variant},
+                  {"wrong", kernel.mutant},
+                  {"fault", kernel.fault},
+                  {"says", kernel.says},
+                  {"named_law", kernel.killed_by},
+                  {"survives_because", kernel.survives},
+                  {"kills", row.kills()},
+                  {"quickest_law", quickest < 0
+                                       ? Json(nullptr)
+                                       : Json(laws()[static_cast<std::size_t>(quickest)].id)},
+                  {"as_expected", kernel.mutant ? row.as_expected() : row.kills() == 0},
+                  {"cases", cases},
+                  {"seed", seed},
+                  {"laws", std::move(by_law)},
+                  {"gates", std::move(by_gate)}}
+                 .dump()
+          << "\n";
+    }
+  for (std::size_t law = 0; law < laws().size(); ++law)
+    out << Json{{"what", "zoo-law"},
+                {"law", laws()[law].id},
+                {"caught", std::ranges::count_if(
+                               zoo.wrong, [&](const ZooRow& row) { return row.laws[law].killed; })},
+                {"alone", zoo.only_killed_by(law)}}
+               .dump()
+        << "\n";
+}
+
+} // namespace fa1::reports

@@ -1,0 +1,49 @@
+/// The kill matrix: every law and every gate on every specimen of the zoo, spread over the cores.
+///
+/// Each pair runs in a process of its own, so a kernel that crashes is caught by the law that ran it,
+/// and what it did to its memory harms no other. Results do not depend on the number of cores, times
+/// aside.
+#pragma once
+
+#include "properties/zoo.hpp"
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace fa1::reports {
+
+struct ZooRow {
+  properties::Specimen specimen;
+  std::vector<properties::Hunt> laws; ///< in the order of all_invariants()
+  std::vector<bool> gates;            ///< in the order of all_gates(): true where it rejects
+
+  int kills() const;
+  /// The law that needed the fewest cases; -1 where none killed.
+  int quickest() const;
+  bool killed_by_its_law() const;
+  /// Killed, or an expected survivor that no law kills.
+  bool as_expected() const;
+};
+
+struct Zoo {
+  std::vector<ZooRow> wrong, right;
+
+  /// Wrong kernels that only this law kills.
+  std::vector<std::string> only_killed_by(std::size_t law) const;
+  bool as_expected() const; ///< and no right kernel was found wrong
+};
+
+/// Empty rows for all specimens of this build.
+Zoo whole_zoo();
+
+/// Fills the rows: at most `cases` on each tile for each law.
+Zoo visit(Zoo zoo, int cases, std::uint64_t seed);
+
+/// The matrix for a terminal, with its legend.
+void print(std::ostream& out, const Zoo& zoo);
+/// One record a specimen, one a law.
+void print_json(std::ostream& out, const Zoo& zoo, int cases, std::uint64_t seed);
+
+} // namespace fa1::reports
