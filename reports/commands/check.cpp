@@ -3,6 +3,7 @@
 #include "reports/arguments.hpp"
 #include "reports/law_runs.hpp"
 #include "reports/records.hpp"
+#include "reports/sensitivity_runs.hpp"
 #include "reports/terminal.hpp"
 #include "reports/zoo_runs.hpp"
 
@@ -23,7 +24,7 @@ constexpr const char* kCasesInZoo = "30"; // on each of four tiles
 
 struct Options {
   std::string kernel = std::string(kDefaultKernel), cases, seed = "1", law;
-  bool json = false, zoo = false;
+  bool json = false, zoo = false, sensitivity = false;
 };
 
 std::vector<const kernels::Kernel*> kernels_of(const Options& options) {
@@ -111,6 +112,14 @@ int check(const Options& options) {
       print(std::cout, zoo);
     return zoo.as_expected() ? kHeld : kProvedWrong;
   }
+  if (options.sensitivity) {
+    const auto rows = measure_sensitivity(cases, seed);
+    if (options.json)
+      print_json(std::cout, rows, cases, seed);
+    else
+      print(std::cout, rows, cases);
+    return kHeld;
+  }
   const auto chosen = kernels_of(options);
   std::vector<const properties::Invariant*> laws;
   try {
@@ -167,6 +176,12 @@ Command add_check(CLI::App& program) {
          "All laws on all wrong kernels and on right ones written differently: who catches whom")
       ->excludes("--kernel")
       ->excludes("--invariant");
+  app->add_flag(
+         "--sensitivity", options->sensitivity,
+         "How small a relative error in p, l, alpha, O, a score or an element of V is caught")
+      ->excludes("--kernel")
+      ->excludes("--invariant")
+      ->excludes("--zoo");
   app->add_flag("--json", options->json, "One record for each law and kernel");
   return {app, [options] { return check(*options); }};
 }
