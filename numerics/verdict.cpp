@@ -34,6 +34,8 @@ Finding judge_element(const Element& e, double eta, const std::string& obstacle)
   if (!(eta < kNoDigit))
     return {Judgement::undecided,
             fmt::format("scores carry no digit (their error bound is {:.3g})", eta)};
+  if (std::isinf(e.bound))
+    return {Judgement::undecided, "so many roundings have no finite bound"};
   if (!(error + e.truth.radius <= e.bound))
     return {Judgement::undecided,
             fmt::format("the truth's radius {:.3g} is too wide", e.truth.radius)};

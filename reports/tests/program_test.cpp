@@ -69,7 +69,7 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"run 'keys=3'", "unknown key 'keys'"},
       {"run 'n_kv=many'", "n_kv=many"},
       {"run 'n_kv=-1'", "n_kv=-1"},
-      {"run 'n_kv=1000000000 d=256'", "GiB"},
+      {"repro 'n_kv=1000000000 d=256'", "take the keys in chunks"},
       {"run 'scale=nan'", "scale=nan: want a finite"},
       {"run 'd=257'", "d=257"},
       {"run 'n_q=1' --kernel fa2", "kernel 'fa2' is unknown"},
