@@ -4,7 +4,9 @@
 #include "reference/parallel.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -24,34 +26,106 @@ struct Score {
   double abs = 0.0; ///< scale * sum |q k|
 };
 
-/// Products of floats are exact in double; four partial sums keep the adders busy.
+// The hot loops once more for wider vectors, chosen at start; lanes are columns or fixed partial
+// sums and nothing is fused, so the bits do not depend on the choice.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__)
+#define FA1_FOR_EACH_VECTOR_UNIT __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FA1_FOR_EACH_VECTOR_UNIT
+#endif
+
+/// Products of floats are exact in double; eight partial sums keep the adders busy.
+FA1_FOR_EACH_VECTOR_UNIT
+void dot(const float* q, const float* k, std::size_t d, double* sum, double* abs_sum) {
+  constexpr std::size_t kLanes = 8;
+  using Floats [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(alignof(float))]] = float;
+  using Doubles [[gnu::vector_size(kLanes * sizeof(double))]] = double;
+  Doubles s{}, a{};
+  std::size_t i = 0;
+  for (; i + kLanes <= d; i += kLanes) {
+    const Doubles x = __builtin_convertvector(*reinterpret_cast<const Floats*>(q + i), Doubles);
+    const Doubles y = __builtin_convertvector(*reinterpret_cast<const Floats*>(k + i), Doubles);
+    const Doubles product = x * y;
+    s += product;
+    a += product < 0.0 ? -product : product;
+  }
+  for (std::size_t l = 0; i + l < d; ++l) {
+    const double product = double{q[i + l]} * double{k[i + l]};
+    s[l] += product;
+    a[l] += std::fabs(product);
+  }
+  *sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+  *abs_sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+}
+
+/// What one key adds to the sums of every column, before and after o is known.
+FA1_FOR_EACH_VECTOR_UNIT
+void add_value(const float* __restrict v, std::size_t dv, double p, double* __restrict o,
+               double* __restrict weighted) {
+  for (std::size_t i = 0; i < dv; ++i) {
+    const double value = v[i];
+    o[i] += p * value;
+    weighted[i] += p * std::fabs(value);
+  }
+}
+
+struct Factors {
+  double shift, numerator, stat_shift, stat_numerator;
+};
+
+struct ColumnSums {
+  std::vector<double> shift, numerator, stat_shift, stat_numerator, farthest;
+};
+
+FA1_FOR_EACH_VECTOR_UNIT
+void add_distances(const float* __restrict v, std::size_t dv, Factors f, const double* __restrict o,
+                   const double* __restrict doubt, double* __restrict shift,
+                   double* __restrict numerator, double* __restrict stat_shift,
+                   double* __restrict stat_numerator, double* __restrict farthest) {
+  for (std::size_t i = 0; i < dv; ++i) {
+    const double value = v[i], size = std::fabs(value);
+    const double distance = std::fabs(value - o[i]) + doubt[i];
+    shift[i] += f.shift * distance;
+    numerator[i] += f.numerator * size;
+    stat_shift[i] += f.stat_shift * distance;
+    stat_numerator[i] += f.stat_numerator * size;
+    farthest[i] = farthest[i] < distance ? distance : farthest[i];
+  }
+}
+
 Score score(std::span<const float> q, std::span<const float> k, double scale,
             double& largest_unscaled) {
-  double s[4] = {}, a[4] = {};
-  for (std::size_t i = 0; i < q.size(); ++i) {
-    const double product = double{q[i]} * double{k[i]};
-    s[i % 4] += product;
-    a[i % 4] += std::fabs(product);
-  }
-  const double abs = (a[0] + a[1]) + (a[2] + a[3]);
+  double sum = 0.0, abs = 0.0;
+  dot(q.data(), k.data(), q.size(), &sum, &abs);
   largest_unscaled = std::max(largest_unscaled, abs);
-  return {scale * ((s[0] + s[1]) + (s[2] + s[3])), std::fabs(scale) * abs};
+  return {scale * sum, std::fabs(scale) * abs};
+}
+
+/// The bits of the largest |x|, which order as the numbers do: Inf is above all of them, NaN above
+/// Inf.
+FA1_FOR_EACH_VECTOR_UNIT
+std::uint32_t largest_magnitude(const float* x, std::size_t count) {
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu;
+    largest = largest < magnitude ? magnitude : largest;
+  }
+  return largest;
 }
 
 std::string obstacle_in_inputs(const reference::Problem& problem, std::int64_t n_kv) {
-  const auto finite = [](const reference::Tensor<float>& t) {
-    return std::ranges::all_of(t.elements(), [](float x) { return std::isfinite(x); });
+  const auto largest = [](const reference::Tensor<float>& t) {
+    return std::bit_cast<float>(largest_magnitude(t.data(), t.elements().size()));
   };
-  if (!finite(problem.Q))
+  const float v = largest(problem.V);
+  if (!std::isfinite(largest(problem.Q)))
     return "Q holds NaN or Inf";
-  if (!finite(problem.K))
+  if (!std::isfinite(largest(problem.K)))
     return "K holds NaN or Inf";
-  if (!finite(problem.V))
+  if (!std::isfinite(v))
     return "V holds NaN or Inf";
-  double largest = 0.0;
-  for (const float v : problem.V.elements())
-    largest = std::max(largest, std::fabs(double{v}));
-  if (largest * static_cast<double>(n_kv) >= kFloatMax)
+  if (double{v} * static_cast<double>(n_kv) >= kFloatMax)
     return "n_kv * max|v| reaches FLT_MAX";
   return {};
 }
@@ -81,7 +155,7 @@ public:
     lag = known_ ? 0.0 : kUnknownLag;
   }
 
-  std::int64_t Bc() const { return Bc_; }
+  std::int64_t tile_width() const { return Bc_; }
   double tiles() const { return static_cast<double>(tiles_); }
 
   /// n_j and n'_j, t the tile of key j.
@@ -159,8 +233,11 @@ private:
 class RowBound {
 public:
   RowBound(const Roundings& roundings, std::size_t dv)
-      : roundings_(roundings), o_(dv), weighted_(dv), shift_o_(dv), v_o_(dv), stat_shift_o_(dv),
-        stat_v_o_(dv), farthest_(dv) {}
+      : roundings_(roundings), o_(dv), weighted_(dv), doubt_(dv) {
+    for (auto* sum : {&sums_.shift, &sums_.numerator, &sums_.stat_shift, &sums_.stat_numerator,
+                      &sums_.farthest})
+      sum->resize(dv);
+  }
 
   void survey(const reference::Problem& chunk, std::int64_t bh, Scores& scores) {
     const std::size_t N = scores.s.size();
@@ -188,10 +265,7 @@ public:
       const double p = scores.p[j];
       const auto v = chunk.V.row(bh, static_cast<std::int64_t>(j));
       l_ += p;
-      for (std::size_t i = 0; i < o_.size(); ++i) {
-        o_[i] += p * double{v[i]};
-        weighted_[i] += p * std::fabs(double{v[i]});
-      }
+      add_value(v.data(), v.size(), p, o_.data(), weighted_.data());
     }
     keys_ += N;
   }
@@ -205,8 +279,9 @@ public:
     log_l_ = std::log(l_);
     maximum_ = {};
     tile_ = 0;
-    // The sums above were made in double: so far may o be off, in units of sum p|v|. One key is exact.
-    doubt_ = static_cast<double>(keys_ - 1) * 0x1p-50;
+    // The sums above were made in double: so far may o be off. One key is exact.
+    for (std::size_t i = 0; i < o_.size(); ++i)
+      doubt_[i] = static_cast<double>(keys_ - 1) * 0x1p-50 * weighted_[i];
   }
 
   double maximum() const { return M_; }
@@ -251,16 +326,9 @@ public:
           eta_ = std::max(eta_, eta);
 
         const auto v = chunk.V.row(bh, static_cast<std::int64_t>(j));
-        const double stat_v = p * stat_numerator;
-        for (std::size_t i = 0; i < o_.size(); ++i) {
-          const double value = v[i], size = std::fabs(value);
-          const double distance = std::fabs(value - o_[i]) + doubt_ * weighted_[i];
-          shift_o_[i] += shift * distance;
-          v_o_[i] += numerator * size;
-          stat_shift_o_[i] += stat_shift * distance;
-          stat_v_o_[i] += stat_v * size;
-          farthest_[i] = std::max(farthest_[i], distance);
-        }
+        add_distances(v.data(), v.size(), {shift, numerator, stat_shift, p * stat_numerator},
+                      o_.data(), doubt_.data(), sums_.shift.data(), sums_.numerator.data(),
+                      sums_.stat_shift.data(), sums_.stat_numerator.data(), sums_.farthest.data());
       }
       ++tile_;
     });
@@ -270,14 +338,15 @@ public:
     const auto keys = static_cast<double>(keys_);
     const auto at = static_cast<std::size_t>(bh * bounds.O.rows() + r);
     for (std::size_t i = 0; i < o_.size(); ++i) {
-      const double underflow = 3.0 * keys * roundings_.mu * farthest_[i] +
+      const double underflow = 3.0 * keys * roundings_.mu * sums_.farthest[i] +
                                (keys + 3.0 * roundings_.tiles() + 2.0) * 0x1p-150;
       const auto column = static_cast<std::int64_t>(i);
-      const double sum = shift_o_[i] + v_o_[i] + std::fabs(o_[i]) * denominator_ + underflow;
+      const double sum =
+          sums_.shift[i] + sums_.numerator[i] + std::fabs(o_[i]) * denominator_ + underflow;
       bounds.O(bh, r, column) =
           kept_ > 0.0 && sum < kAnything ? sum / kept_ * kEvaluationSlack : kInfinity;
-      bounds.expected(bh, r, column) =
-          stat_shift_o_[i] + stat_v_o_[i] + std::fabs(o_[i]) * stat_denominator_ + underflow;
+      bounds.expected(bh, r, column) = sums_.stat_shift[i] + sums_.stat_numerator[i] +
+                                       std::fabs(o_[i]) * stat_denominator_ + underflow;
       bounds.weighted(bh, r, column) = weighted_[i];
     }
     const double relative =
@@ -291,15 +360,16 @@ public:
 
 private:
   template <class OnTile> void for_each_tile(std::size_t N, const OnTile& on_tile) const {
-    const auto Bc = static_cast<std::size_t>(roundings_.Bc());
+    const auto Bc = static_cast<std::size_t>(roundings_.tile_width());
     for (std::size_t first = 0; first < N; first += Bc)
       on_tile(first, std::min(N, first + Bc));
   }
 
   const Roundings& roundings_;
   double M_ = -kInfinity, M_high_ = -kInfinity, lowest_ = kInfinity, largest_eta_ = 0.0;
-  double l_ = 0.0, log_l_ = 0.0, doubt_ = 0.0;
+  double l_ = 0.0, log_l_ = 0.0;
   std::vector<double> o_, weighted_; ///< sum_j p_j v_j and sum_j p_j |v_j|
+  std::vector<double> doubt_;        ///< how far o_ may be off
   std::size_t keys_ = 0;
   std::int64_t tile_ = 0;
   Maximum maximum_;
@@ -308,7 +378,7 @@ private:
   double denominator_ = 0.0; ///< sum_j p_j e^eps_j gamma_{n'_j}
   double kept_ = 0.0;        ///< sum_j p_j e^-eps_j (1 - gamma_{n'_j})
   double shift_sum_ = 0.0, stat_denominator_ = 0.0, eta_ = 0.0;
-  std::vector<double> shift_o_, v_o_, stat_shift_o_, stat_v_o_, farthest_;
+  ColumnSums sums_;
 };
 
 std::string overflow_in_scores(const Scores& scores, const reference::Shape& shape,
