@@ -280,7 +280,7 @@ Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, u
     ErrorSummary& e = record.error;
     for (double* none :
          {&e.max_relative, &e.rms_relative, &e.mean_relative, &e.max_fraction, &e.median_fraction,
-          &e.max_expected, &e.bound_relative, &e.expected_relative})
+          &e.max_expected, &e.bound_relative, &e.expected_relative, &e.max_l_relative})
       *none = std::numeric_limits<double>::quiet_NaN();
   }
   record.not_finite =

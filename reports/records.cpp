@@ -84,6 +84,7 @@ Json to_json(const numerics::Record& r, Times times) {
             {"bound", number(r.error.bound_relative)},
             {"expected", number(r.error.expected_relative)},
             {"unit", "2^-24 sum_j p_j |v_j|"},
+            {"max_l_error", number(r.error.max_l_relative)},
             {"max_error_ulp", number(r.error.max_ulp)},
             {"max_fraction", number(r.error.max_fraction)},
             {"median_fraction", number(r.error.median_fraction)},

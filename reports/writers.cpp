@@ -96,17 +96,21 @@ std::vector<std::pair<double, double>> along(const Json& points, const char* qua
 
 Plot plot_of(const Json& figure) {
   const Json& points = figure["points"];
-  return {figure["id"],
-          figure["title"],
-          figure["x_title"],
-          "error in 2^{-24} Σ p|v|",
-          figure["x_base"],
-          true,
-          {{"bound", Mark::line, 3, along(points, "bound")},
-           {"expected", Mark::dashes, 4, along(points, "expected")},
-           {"max error", Mark::points, 2, along(points, "max_error")},
-           {"RMS error", Mark::points, 1, along(points, "rms_error")}},
-          {}};
+  Plot plot{figure["id"],
+            figure["title"],
+            figure["x_title"],
+            "error in 2^{-24} Σ p|v|",
+            figure["x_base"],
+            true,
+            {{"bound", Mark::line, 3, along(points, "bound")},
+             {"expected", Mark::dashes, 4, along(points, "expected")},
+             {"max error", Mark::points, 2, along(points, "max_error")},
+             {"RMS error", Mark::points, 1, along(points, "rms_error")}},
+            {}};
+  if (figure["shows_l"].get<bool>())
+    plot.series.push_back(
+        {"max error of l, in 2^{-24} l", Mark::points, 5, along(points, "max_l_error")});
+  return plot;
 }
 
 std::string edge_of_bin(std::size_t bin) {
@@ -427,6 +431,8 @@ std::vector<std::string> report_file_names() {
           "histogram.csv",
           "plots/keys-positive.svg",
           "plots/keys-normal.svg",
+          "plots/keys-narrow.svg",
+          "plots/stagnation.svg",
           "plots/head.svg",
           "plots/range.svg",
           "plots/tile.svg",
