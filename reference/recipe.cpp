@@ -362,12 +362,16 @@ std::string_view name_of(Matrix matrix) {
   throw RecipeError("recipe: no such matrix");
 }
 
-void require_memory(const Shape& shape, std::int64_t keys_at_once, const char* advice) {
+bool fits_memory(const Shape& shape, std::int64_t keys_at_once) {
   // Extents are at most 2^31 and 2^8, so no term below passes 2^44; times batch-heads needs care.
   const std::int64_t floats = shape.n_q * (2 * shape.d + kFloatsAnOutput * shape.dv + kFloatsARow) +
                               keys_at_once * 2 * (shape.d + shape.dv);
   const std::int64_t most = kMaxRows - std::min(kMaxRows, keys_at_once * kFloatsAKey);
-  if (shape.batch_heads > 0 && floats > most / shape.batch_heads)
+  return shape.batch_heads == 0 || floats <= most / shape.batch_heads;
+}
+
+void require_memory(const Shape& shape, std::int64_t keys_at_once, const char* advice) {
+  if (!fits_memory(shape, keys_at_once))
     throw RecipeError("recipe: bh=" + std::to_string(shape.batch_heads) +
                       " n_q=" + std::to_string(shape.n_q) + " n_kv=" + std::to_string(shape.n_kv) +
                       " d=" + std::to_string(shape.d) + " dv=" + std::to_string(shape.dv) +

@@ -130,8 +130,10 @@ std::string to_string(const Recipe& recipe);
 Shape shape_of(const Recipe& recipe);
 float scale_of(const Recipe& recipe);
 
-/// Throws RecipeError where the problem, with so many keys at once, cannot be made, run and judged
-/// within kMaxBytes; `advice` ends the message.
+/// Can the problem be made, run and judged within kMaxBytes, with so many keys at once?
+bool fits_memory(const Shape& shape, std::int64_t keys_at_once);
+
+/// Throws RecipeError where it cannot; `advice` ends the message.
 void require_memory(const Shape& shape, std::int64_t keys_at_once, const char* advice);
 
 /// The numbers, among all n_q, of the query rows that make the problem.

@@ -58,7 +58,9 @@ void print(const numerics::Record& r) {
   line("time",
        fmt::format("kernel {:.3g} s ({:.3g} G multiply-adds/s), truth {:.3g} s", r.kernel_seconds,
                    numerics::work_of(r.shape) / r.kernel_seconds * 1e-9, r.truth_seconds));
-  line("reproduce", properties::replay_line(reference::to_string(r.recipe), r.kernel));
+  line("reproduce", reference::fits_memory(r.shape, r.shape.n_kv)
+                        ? properties::replay_line(reference::to_string(r.recipe), r.kernel)
+                        : run_line(r));
 }
 
 int run(const Options& options) {
