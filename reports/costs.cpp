@@ -23,6 +23,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <limits>
@@ -178,8 +179,7 @@ public:
 
     add("double", "plain double loop", kJudgedRows, project.flags,
         [run = project.attention](const Problem& problem) { return run(problem); });
-    add("double-as-kernels", "plain double loop, as kernels are compiled", kJudgedRows,
-        as_kernels.flags,
+    add("double-opt", "plain double loop, optimised as kernels are", kJudgedRows, as_kernels.flags,
         [run = as_kernels.attention](const Problem& problem) { return run(problem); });
     if (as_kernels.attention_avx2 != nullptr)
       add("double-avx2", "plain double loop with AVX2", kJudgedRows,
@@ -447,6 +447,9 @@ private:
 } // namespace
 
 Json measure_costs(const CostSettings& settings) {
+  double load = kNaN;
+  if (getloadavg(&load, 1) != 1)
+    load = kNaN;
   Subjects subjects(settings);
   keep_matching(subjects.all(), settings.filter);
   Laps laps = timed(subjects.all(), settings);
@@ -492,13 +495,18 @@ Json measure_costs(const CostSettings& settings) {
           {"repetitions", settings.repetitions},
           {"unit", reference::simd::best_unit().name},
           {"seconds", settings.min_seconds},
+          {"load", null_or(load)},
           {"subjects", std::move(records)},
           {"goals", std::move(goals)}};
 }
 
-bool within_radius(const Json& costs) {
-  return std::ranges::all_of(
-      costs["subjects"], [](const Json& subject) { return subject["within_radius"].get<bool>(); });
+std::string beyond_radius(const Json& costs) {
+  std::string names;
+  for (const Json& subject : costs["subjects"])
+    if (!subject["within_radius"].get<bool>())
+      names += (names.empty() ? "" : ", ") + subject["subject"].get<std::string>();
+  return names.empty() ? ""
+                       : fmt::format("the error is beyond the radius that came with it: {}", names);
 }
 
 } // namespace fa1::reports

@@ -1,7 +1,8 @@
 /// What the truth costs: the certified reference, other references, the kernel and its mirror,
 /// timed by Google Benchmark in one run on one problem.
 ///
-/// Document  keys, d, repetitions, unit (the vector unit), seconds (the least of one repetition);
+/// Document  keys, d, repetitions, unit (the vector unit), seconds (the least of one repetition),
+///           load (how many processes ran in the minute before: others spoil the times);
 ///           subjects: one record for each thing timed, {what: "bench", subject, says, rows, keys,
 ///           d, threads, unit, ns, median_ns, ratio, radius, error, note}; goals: what is asked of
 ///           the ratios, {what: "bench-goal", goal, says, sense, asked, measured, reached, factor}
@@ -15,6 +16,7 @@
 ///           subject gives none
 /// Goals     stand only where all they need was timed; they are asked for 4096 keys and d = 64.
 ///           factor >= 1 where reached: how many times better than asked
+/// Requires  keys * d at most kMostEntries, because a ball takes 48 bytes
 /// Errors    UsageError where the filter is no expression or matches no subject
 #pragma once
 
@@ -24,6 +26,8 @@
 #include <string>
 
 namespace fa1::reports {
+
+inline constexpr std::int64_t kMostEntries = std::int64_t{1} << 23;
 
 struct CostSettings {
   std::int64_t keys = 4096;
@@ -36,7 +40,8 @@ struct CostSettings {
 
 Json measure_costs(const CostSettings& settings);
 
-/// False where an answer was found outside the radius that it came with.
-bool within_radius(const Json& costs);
+/// One line that names the subjects whose answer is beyond the radius it came with; empty where
+/// there is none.
+std::string beyond_radius(const Json& costs);
 
 } // namespace fa1::reports

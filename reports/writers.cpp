@@ -239,7 +239,8 @@ Json view_of_costs(const Json& costs, const std::string& svg) {
                      {"answer", row.answer},
                      {"class", goal["reached"].get<bool>() ? "good" : ""}});
   }
-  return {{"keys", costs["keys"].dump()},
+  return {{"load", shown(costs["load"], "{:.1f}")},
+          {"keys", costs["keys"].dump()},
           {"d", costs["d"].dump()},
           {"repetitions", costs["repetitions"].dump()},
           {"rows", rows},
@@ -511,7 +512,8 @@ CostRow cost_row(const Json& subject) {
                                     : 0),
           shown(subject["ratio"], "{:.2f}"),
           power(subject["radius"]),
-          power(subject["error"]),
+          power(subject["error"]) +
+              (subject["within_radius"].get<bool>() ? "" : " beyond the radius"),
           fmt::format("{} ({})", says, note)};
 }
 
@@ -520,11 +522,12 @@ GoalRow goal_row(const Json& goal) {
     const double x = number_of(json);
     return x < 1e-6 ? fmt::format("2^{:.1f}", std::log2(x)) : fmt::format("{:.3g}", x);
   };
+  const double factor = number_of(goal["factor"]);
   return {goal["says"],
           fmt::format("{} {}", goal["sense"].get<std::string>(), shown_goal(goal["asked"])),
           shown_goal(goal["measured"]),
-          fmt::format("{} by a factor of {}", goal["reached"].get<bool>() ? "reached" : "missed",
-                      shown(goal["factor"], "{:.2f}"))};
+          factor >= 1.0 ? fmt::format("yes, by a factor of {:.2f}", factor)
+                        : fmt::format("no, short by a factor of {:.2f}", 1.0 / factor)};
 }
 
 std::vector<ReportFile> report_files(const Json& report, const Json& costs) {

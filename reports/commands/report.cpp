@@ -47,7 +47,10 @@ int report(const Options& options) {
     folder.write(file.name, file.text);
   folder.publish();
 
-  const bool fine = held(document) && within_radius(costs);
+  const std::string beyond = beyond_radius(costs);
+  if (!beyond.empty())
+    fmt::print(stderr, "fa1lab: report: {}\n", beyond);
+  const bool fine = held(document) && beyond.empty();
   if (options.json)
     std::cout << document.dump() << "\n";
   else
