@@ -78,7 +78,7 @@ inline BallAnswer arb_attention(const Problem& problem, slong bits) {
     }
     for (std::int64_t r = 0; r < shape.n_q; ++r) {
       const std::int64_t row = bh * shape.n_q + r;
-      arb_ptr const M = answer.m[row], L = answer.l[row], LSE = answer.LSE[row];
+      arb_struct *const M = answer.m[row], *const L = answer.l[row], *const LSE = answer.LSE[row];
       for (std::int64_t i = 0; i < d; ++i)
         arb_set_d(q[i], static_cast<double>(problem.Q(bh, r, i)));
       for (std::int64_t j = 0; j < n; ++j) {
@@ -97,7 +97,7 @@ inline BallAnswer arb_attention(const Problem& problem, slong bits) {
       arb_log(LSE, L, bits);
       arb_add(LSE, LSE, M, bits);
       for (std::int64_t c = 0; c < dv; ++c) {
-        arb_ptr const O = answer.O[row * dv + c];
+        arb_struct* const O = answer.O[row * dv + c];
         arb_dot(O, nullptr, 0, s[0], 1, v[c * n], 1, n, bits);
         arb_div(O, O, L, bits);
       }
