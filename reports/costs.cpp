@@ -202,8 +202,9 @@ public:
     const kernels::Kernel& kernel = kernels::find_kernel("fa1", problem.shape);
     add("kernel", kernel.id + " on the executor", kFastRows, as_kernels.flags,
         [&kernel](const Problem& p) { return kernels::run(kernel, p); });
-    add("mirror", fmt::format("the kernel as plain loops, Bc = {}", kernel.Bc), kFastRows,
-        as_kernels.flags,
+    add("mirror",
+        fmt::format("the kernel as plain loops, Bc = {}, sizes known at run time only", kernel.Bc),
+        kFastRows, as_kernels.flags,
         [run = as_kernels.mirror, Bc = kernel.Bc](const Problem& p) { return run(p, Bc); });
     add_case();
     add_vector_operation();
