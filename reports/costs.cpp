@@ -223,7 +223,7 @@ public:
   }
 
 private:
-  /// 2, 3, 4, 6, 8, 12, 16, ... but every number up to 8, and always all cores.
+  /// Every number up to 8, then doubled, and always all cores.
   static unsigned next_count(unsigned threads) {
     const unsigned next = threads < 8 ? threads + 1 : 2 * threads;
     return threads < cores() ? std::min(next, cores()) : next;

@@ -187,6 +187,7 @@ TEST_CASE("with --json every command prints one object a line", "[reports][quick
       {"sweep --vary n_kv=1..8 --vary seed=1,2 n_q=2 --json", 8, "error"},
       {"check --invariant m-exact --cases 5 --json", 1, "law"},
       {"list formats --json", 1, "format"},
+      {"bench --keys 64 --d 4 --min-time 0.001 --filter ^mirror --json", 1, "bench"},
       {"list kernels --json", 0, "kernel"}, // as many as there are
   }));
   CAPTURE(example.words);
@@ -224,6 +225,22 @@ TEST_CASE("a sweep that fails leaves no file", "[reports][quick]") {
 
   CHECK(answer.status == 2);
   CHECK(scratch.empty());
+}
+
+TEST_CASE("the table of costs has a line for each subject and each goal", "[reports][quick]") {
+  const Answer answer = fa1lab("bench --keys 64 --d 8 --min-time 0.001");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 0);
+  CHECK_THAT(answer.out, StartsWith("keys 64, d 8, normal; "));
+  for (const char* line :
+       {"certify ", "double ", "double-opt ", "float128 ", "mpfr-50 ", "cpp-bin-50 ", "mpfi-40 ",
+        "arb-113 ", "arb-128 ", "kernel ", "mirror ", "case ", "vector-operation ",
+        "radius of certify", "Arb (113 bits", "mpfr_float_50 / certify", "plain double loop of",
+        "kernel on the executor / plain mirror"}) {
+    CAPTURE(line);
+    CHECK_THAT(answer.out, ContainsSubstring(std::string("\n") + line));
+  }
 }
 
 TEST_CASE("a law that holds and a law that does not are told apart in one word",
