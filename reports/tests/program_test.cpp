@@ -47,6 +47,15 @@ Answer shell(const std::string& line) {
 
 Answer fa1lab(const std::string& words) { return shell(FA1_PROGRAM " " + words); }
 
+/// A page without what the truth cost, which is the one thing that differs from run to run.
+std::string without_costs(std::string page) {
+  const std::string end = "</section>";
+  const std::size_t from = page.find("<section>"), to = page.find(end);
+  REQUIRE(from < to);
+  REQUIRE(to != std::string::npos);
+  return page.erase(from, to + end.size() - from);
+}
+
 std::size_t lines(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count(text, '\n'));
 }
@@ -59,9 +68,9 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
     const char* says;
   };
   const auto example = GENERATE(values<Example>({
-      {"", "want a command: one of report repro run check sweep list"},
+      {"", "want a command: one of report repro run check sweep list bench"},
       {"frobnicate",
-       "command 'frobnicate' is unknown; want one of report repro run check sweep list"},
+       "command 'frobnicate' is unknown; want one of report repro run check sweep list bench"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
@@ -94,6 +103,14 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"report --out /proc/none/out", "cannot write"},
       {"report --out /proc", "/proc"},
       {"report --seed x", "--seed x: want"},
+      {"bench --filter nothing",
+       "'nothing' matches no subject; want one that matches any of certify"},
+      {"bench --filter -.", "'-.' matches no subject"},
+      {"bench --filter '('", "--filter '(' is no regular expression"},
+      {"bench --keys 0", "--keys 0: want a whole number from 1"},
+      {"bench --d 257", "--d 257: want a whole number from 1 to 256"},
+      {"bench --keys 131073", "want at most 131072 keys for this d"},
+      {"bench --min-time 0", "--min-time 0: want seconds"},
   }));
   CAPTURE(example.words);
 
@@ -125,7 +142,7 @@ TEST_CASE("a disk that is full behind the output is status 2", "[reports][quick]
 }
 
 TEST_CASE("help has an example for every command", "[reports][quick]") {
-  const auto* const command = GENERATE("report", "repro", "run", "check", "sweep", "list");
+  const auto* const command = GENERATE("report", "repro", "run", "check", "sweep", "list", "bench");
   CAPTURE(command);
 
   const Answer answer = fa1lab(std::string(command) + " --help");
@@ -170,6 +187,7 @@ TEST_CASE("with --json every command prints one object a line", "[reports][quick
       {"sweep --vary n_kv=1..8 --vary seed=1,2 n_q=2 --json", 8, "error"},
       {"check --invariant m-exact --cases 5 --json", 1, "law"},
       {"list formats --json", 1, "format"},
+      {"bench --keys 64 --d 4 --min-time 0.001 --filter ^mirror --json", 1, "bench"},
       {"list kernels --json", 0, "kernel"}, // as many as there are
   }));
   CAPTURE(example.words);
@@ -207,6 +225,22 @@ TEST_CASE("a sweep that fails leaves no file", "[reports][quick]") {
 
   CHECK(answer.status == 2);
   CHECK(scratch.empty());
+}
+
+TEST_CASE("the table of costs has a line for each subject and each goal", "[reports][quick]") {
+  const Answer answer = fa1lab("bench --keys 64 --d 8 --min-time 0.001");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 0);
+  CHECK_THAT(answer.out, StartsWith("keys 64, d 8, normal; "));
+  for (const char* line :
+       {"certify ", "double ", "double-opt ", "float128 ", "mpfr-50 ", "cpp-bin-50 ", "mpfi-40 ",
+        "arb-113 ", "arb-128 ", "kernel ", "mirror ", "case ", "vector-operation ",
+        "radius of certify", "Arb (113 bits", "mpfr_float_50 / certify", "plain double loop of",
+        "kernel on the executor / plain mirror"}) {
+    CAPTURE(line);
+    CHECK_THAT(answer.out, ContainsSubstring(std::string("\n") + line));
+  }
 }
 
 TEST_CASE("a law that holds and a law that does not are told apart in one word",
@@ -260,5 +294,7 @@ TEST_CASE("the quick report is complete, says so, and replaces the one before", 
   CHECK_THAT(page, ContainsSubstring("Everything held"));
   CHECK(second.status == 0);
   CHECK(text_of(out + "/report.json") == data); // no times, no chance in it
-  CHECK(text_of(out + "/index.html") == page);
+  CHECK(without_costs(text_of(out + "/index.html")) == without_costs(page));
+  CHECK_THAT(page, ContainsSubstring("What the truth costs"));
+  CHECK_THAT(text_of(out + "/costs.csv"), ContainsSubstring("bench,certify,"));
 }
