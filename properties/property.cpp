@@ -26,6 +26,9 @@ Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe,
     return {Answer::not_applicable, 0.0, "the kernel gives no l and m"};
   if (invariant.needs == Needs::carries && !kernel.resumes)
     return {Answer::not_applicable, 0.0, "the kernel does not resume from carries"};
+  if (invariant.stranger == Stranger::not_asked && !kernel.arithmetic.known)
+    return {Answer::not_applicable, 0.0,
+            "the law is about FA1's own order of operations, and the kernel's is not known"};
   if (!kernel.serves(reference::shape_of(recipe)))
     return {Answer::not_applicable, 0.0, "the kernel does not serve this d or dv"};
   const reference::Problem problem = reference::make_problem(recipe);

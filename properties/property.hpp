@@ -27,6 +27,13 @@ enum class Kind { exact, bound, statistical };
 enum class Needs { output, l_and_m, carries };
 /// What the kernel is held against.
 enum class Oracle { none, another_run, truth };
+/// What the law asks of a right kernel whose insides nobody told us (Arithmetic::known is false): its
+/// sums may run in any order, fused or not, and differ with the place of a row, key or column.
+enum class Stranger {
+  as_stated,    ///< the law holds for every right kernel
+  within_bound, ///< its bits may differ; the check compares within the kernel's own bound instead
+  not_asked     ///< it says something about FA1's order of operations alone
+};
 
 struct Case {
   const reference::Recipe& recipe;
@@ -47,6 +54,7 @@ struct Invariant {
   Kind kind;
   Needs needs;
   Oracle oracle;
+  Stranger stranger;
   std::string_view says;    ///< one sentence
   std::string_view formula; ///< what is compared
   Outcome (*check)(const Case&);
