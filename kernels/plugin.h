@@ -35,11 +35,12 @@ typedef struct fa1_args {
   size_t struct_size;
   int64_t batch_heads, n_q, n_kv, d, dv;
   float scale;
-  const float *q, *k, *v; /* [batch_heads][n_q][d], [batch_heads][n_kv][d], [batch_heads][n_kv][dv] */
-  float* o;               /* [batch_heads][n_q][dv] */
-  float *l, *m;           /* [batch_heads][n_q]; NULL when the caller does not want them */
-  int32_t resume;         /* 1: o, l, m hold the carries of the keys before these */
-  int32_t memory;         /* 0 host pointers, 1 CUDA device pointers */
+  /* [batch_heads][n_q][d], [batch_heads][n_kv][d], [batch_heads][n_kv][dv] */
+  const float *q, *k, *v;
+  float* o;       /* [batch_heads][n_q][dv] */
+  float *l, *m;   /* [batch_heads][n_q]; NULL when the caller does not want them */
+  int32_t resume; /* 1: o, l, m hold the carries of the keys before these */
+  int32_t memory; /* 0 host pointers, 1 CUDA device pointers */
 } fa1_args;
 
 enum {
