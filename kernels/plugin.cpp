@@ -2,6 +2,7 @@
 
 #include "kernels/plugin.h"
 #include "kernels/plugin_wire.hpp"
+#include "reference/recipe.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -418,7 +419,7 @@ std::string control_change(std::uint64_t before, std::uint64_t after) {
         kDirections[(before & kRounding) >> 13]);
   if ((changed & kMasks) != 0)
     add("exceptions that trap");
-  if ((changed >> 32) != 0)
+  if (text.empty()) // where it follows the others, it need not be told
     add("another x87 control word");
   return text;
 #else
@@ -586,10 +587,10 @@ public:
       throw PluginError(named(error.what()));
     }
     if (control.control_loaded != control.control_at_start)
-      findings_.push_back("loading it leaves the floating-point unit changed: " +
+      findings_.push_back("while it is loaded, leaves the floating-point unit changed: " +
                           control_change(control.control_at_start, control.control_loaded));
     if (!worker_->out().empty())
-      findings_.push_back("it prints to stdout while it is loaded: " +
+      findings_.push_back("prints to stdout while it is loaded: " +
                           in_quotes(worker_->out().take()));
   }
 
@@ -766,42 +767,52 @@ Kernel load_plugin(const std::string& path, const PluginOptions& options) {
   return kernel;
 }
 
-std::vector<std::string> examine(const Kernel& kernel) {
-  const auto* const run = kernel.run.target<PluginRun>();
-  if (run == nullptr)
-    return {};
-  std::vector<std::string> findings = run->plugin->findings();
+Examination examine(const Kernel& kernel) {
+  Examination result;
+  const auto find = [&](const std::string& says, const std::string& recipe = {}) {
+    result.findings.push_back({says, recipe});
+  };
+  if (const auto* const run = kernel.run.target<PluginRun>(); run != nullptr)
+    for (const std::string& finding : run->plugin->findings())
+      find(finding);
 
   // Equal scores and one subnormal value: every weight is a power of two, so any order is exact.
-  constexpr float kSubnormal = 0x1p-130f;
-  for (const std::int64_t n : {1, 16, 64, 128})
-    for (const std::int64_t d : {1, 8, 16, 32, 64, 128, 256}) {
+  for (const int n : {1, 16, 64, 128})
+    for (const int d : {1, 8, 16, 32, 64, 128, 256}) {
       if (d > kernel.D)
         break;
-      const Shape shape{1, n, n, d, d};
-      Problem problem{shape, 1.0f, reference::Tensor<float>(1, n, d),
-                      reference::Tensor<float>(1, n, d), reference::Tensor<float>(1, n, d)};
-      std::ranges::fill(problem.V.elements(), kSubnormal);
+      const std::string size = std::to_string(n);
+      const std::string recipe = "n_q=" + size + " n_kv=" + size + " d=" + std::to_string(d) +
+                                 " scale=1 dist=zero v=constant:0x1p-130";
+      const Problem problem = reference::make_problem(reference::parse_recipe(recipe));
+      State state;
       try {
-        const State state = kernels::run(kernel, problem);
-        if (std::ranges::count(state.O.elements(), 0.0f) > 0)
-          findings.push_back("it flushes subnormals to zero, as -ffast-math does: V = 0x1p-130 "
-                             "everywhere gives O = 0");
-        if (!kernel.gives_l_and_m)
-          return findings;
-        State alone = reference::start_state(shape);
-        kernel.run({shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(),
-                    alone.O.data(), nullptr, nullptr, false},
-                   {});
-        const auto bits = [](const State& s) { return s.O.elements().size_bytes(); };
-        if (std::memcmp(alone.O.data(), state.O.data(), bits(state)) != 0)
-          findings.push_back("it gives another O when l and m are NULL");
-        return findings;
+        state = kernels::run(kernel, problem);
       } catch (const UnsupportedShape&) {
         continue; // a larger one may be served
+      } catch (const KernelFault& fault) {
+        find(fault.what(), recipe);
+        result.answers = false;
+        return result;
       }
+      if (std::ranges::count(state.O.elements(), 0.0f) > 0)
+        find(
+            "flushes subnormals to zero, as -ffast-math does: V = 0x1p-130 everywhere gives O = 0");
+      if (!kernel.gives_l_and_m)
+        return result;
+      State alone = reference::start_state(problem.shape);
+      try {
+        kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(),
+                    problem.V.data(), alone.O.data(), nullptr, nullptr, false},
+                   {});
+        if (!std::ranges::equal(alone.O.elements(), state.O.elements()))
+          find("gives another O when l and m are NULL");
+      } catch (const KernelFault& fault) {
+        find(std::string("with l and m NULL: ") + fault.what());
+      }
+      return result;
     }
-  return findings;
+  return result;
 }
 
 Kernel as_stranger(const Kernel& kernel, bool gives_l_and_m) {

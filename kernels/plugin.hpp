@@ -43,9 +43,18 @@ class PluginLacks : public KernelError {
 
 Kernel load_plugin(const std::string& path, const PluginOptions& options = {});
 
-/// Findings, one line each; empty where there is nothing to say. Throws what calls throw. Kernels that
-/// are no plug-ins have no findings.
-std::vector<std::string> examine(const Kernel& kernel);
+struct Finding {
+  std::string says;
+  std::string recipe; ///< of a problem whose run shows it again; empty where no single run does
+};
+
+struct Examination {
+  std::vector<Finding> findings; ///< empty: nothing is wrong so far
+  bool answers = true;           ///< false: not even a small problem is answered
+};
+
+/// A kernel that is no plug-in is asked the same, and has not been loaded.
+Examination examine(const Kernel& kernel);
 
 Kernel as_stranger(const Kernel& kernel, bool gives_l_and_m);
 

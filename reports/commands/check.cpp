@@ -97,18 +97,26 @@ void print(const properties::Invariant& law, std::span<const properties::LawResu
                line.violation->violation, line.violation->shrunk_recipe, line.violation->replay());
 }
 
-/// What no law can see of a plug-in; true where there is something.
-bool examine(const Options& options, const kernels::Kernel& kernel) {
-  const std::vector<std::string> findings = kernels::examine(kernel);
-  for (const std::string& finding : findings)
+/// Tells what no law can see of a plug-in.
+kernels::Examination examine(const Options& options, const kernels::Kernel& kernel) {
+  kernels::Examination result = kernels::examine(kernel);
+  for (const kernels::Finding& finding : result.findings) {
+    const std::string again = finding.recipe.empty()
+                                  ? "./fa1lab check " + kernel.asked_by
+                                  : properties::replay_line(finding.recipe, kernel);
     if (options.json)
-      std::cout << Json{{"what", "plug-in"}, {"kernel", kernel.id}, {"finding", finding}}.dump(
-                       -1, ' ', false, Json::error_handler_t::replace)
+      std::cout << Json{{"what", "plug-in"},
+                        {"kernel", kernel.id},
+                        {"answer", "violated"},
+                        {"violation", finding.says},
+                        {"reproduce", again}}
+                       .dump(-1, ' ', false, Json::error_handler_t::replace)
                 << "\n";
     else
-      fmt::print(std::cout, "{:<18} {:<11} {} {}\n", "plug-in", "",
-                 painted(fmt::format("{:<14}", "violated"), Colour::bad), finding);
-  return !findings.empty();
+      fmt::print(std::cout, "{:<18} {:<11} {}\n  {}\n  reproduce: {}\n", "plug-in", "exact",
+                 painted("violated", Colour::bad), finding.says, again);
+  }
+  return result;
 }
 
 int check(Options& options) {
@@ -124,8 +132,12 @@ int check(Options& options) {
   }
 
   bool violated = false, anything_held = false;
-  if (!options.choice.plugin.empty() && options.law.empty())
-    violated = examine(options, options.choice.loaded());
+  if (!options.choice.plugin.empty() && options.law.empty()) {
+    const kernels::Examination examination = examine(options, options.choice.loaded());
+    violated = !examination.findings.empty();
+    if (!examination.answers)
+      return kProvedWrong; // every law would say the same
+  }
   const std::vector<properties::LawResult> results = check_all(laws, chosen, cases, seed);
 
   for (std::size_t law = 0; law < laws.size(); ++law) {
