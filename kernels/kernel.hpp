@@ -74,7 +74,9 @@ struct Kernel {
   bool gives_l_and_m = true;
   bool resumes = true;
   bool mutant = false;
-  std::string killed_by; ///< mutants: the id of the law that must catch it
+  std::string fault;     ///< mutants: the group it belongs to, as mutants.def names it
+  std::string killed_by; ///< mutants: the id of the law that must catch it; empty where none can
+  std::string survives;  ///< mutants: why none can
   /// The options that name it to the program where `--kernel id` does not: `--plugin ./mine.so`.
   std::string asked_by;
   std::function<void(const Arguments&, const Launch&)> run;
@@ -108,6 +110,9 @@ std::span<const Kernel> all_kernels();
 
 /// Kernels that are wrong on purpose, each naming the law that must catch it.
 std::span<const Kernel> all_mutants();
+
+/// Kernels that are right and written differently, judged as if nothing were known of their insides.
+std::span<const Kernel> all_rewrites();
 
 /// Mutants whose .edit no longer fits fa1.cuh and that are therefore not wrong at all; empty in a
 /// sound tree.

@@ -1,5 +1,5 @@
 // The invariants of FlashAttention-1, as a list of theorems. To add one: a function in
-// laws_exact.cpp or laws_within_bound.cpp, its line in laws.hpp, and a row here.
+// laws_exact.cpp, laws_within_bound.cpp or laws_statistical.cpp, its line in laws.hpp, and a row here.
 //
 // Exact laws of a kernel of unknown make: determinism and memory are asked as they stand. Where a law
 // compares runs that a blocked, vectorised or fused kernel may sum in another order, it is asked within
@@ -73,7 +73,8 @@ constexpr std::array kInvariants{
               "a batch-head alone equals the same one inside a batch",
               "attention(X)_b = attention(X_b)", laws::batch_neighbours},
     Invariant{"repeat", exact, output, another_run, as_stated,
-              "the same launch again gives the same bits", "run = run", laws::repeat},
+              "the same launch again gives the same bits, whatever the outputs held before",
+              "run = run", laws::repeat},
     Invariant{"schedule", exact, output, another_run, as_stated,
               "any order of the threads between barriers and any number of threads per block gives "
               "the same bits",
@@ -133,6 +134,14 @@ constexpr std::array kInvariants{
               laws::lse_consistent},
     Invariant{"truth", bound, output, Oracle::truth, as_stated,
               "O, l and LSE equal the certified reference", "O = softmax(s) V", laws::truth},
+
+    // The error as a whole.
+    Invariant{"expected-error", statistical, output, Oracle::truth, as_stated,
+              "the RMS error of O and of l is that of independent roundings",
+              "sum err^2 <= threshold(E[err^2]), false alarm below 1e-15", laws::expected_error},
+    Invariant{"no-bias", statistical, output, Oracle::truth, as_stated,
+              "the mean error of O and of l is 0, for V = 1, V positive and V = K",
+              "|sum err| <= threshold(E[err^2]), false alarm below 1e-15", laws::no_bias},
 
     // Memory and special values.
     Invariant{"written", exact, output, none, within_bound,

@@ -60,7 +60,7 @@ std::string LawResult::replay() const {
 }
 
 LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases,
-                std::uint64_t seed) {
+                std::uint64_t seed, bool shrinks) {
   LawResult result;
   result.invariant = &invariant;
   result.kernel = &kernel;
@@ -70,7 +70,7 @@ LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int c
   bool hung = false; // then nothing is shrunk: every step would cost a time limit
   const PropertyReport report =
       // every pair of law and kernel sees recipes of its own
-      run_property(id, {cases, seed ^ laws::hash_of(id)}, [&] {
+      run_property(id, {cases, seed ^ laws::hash_of(id), shrinks}, [&] {
         const reference::Recipe recipe = *generator;
         if (hung)
           return;

@@ -85,9 +85,10 @@ struct LawResult {
   std::string replay() const; ///< the line to paste
 };
 
-/// `cases` recipes drawn by RapidCheck for this kernel's shapes; a violation is shrunk.
+/// `cases` recipes drawn by RapidCheck for this kernel's shapes, until one violates the law; that one is
+/// shrunk unless the first will do.
 LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases,
-                std::uint64_t seed);
+                std::uint64_t seed, bool shrinks = true);
 
 /// The line that repeats one finding: ./fa1lab repro '<recipe>' --kernel ID [--invariant LAW], or
 /// --plugin LIB.so in the place of --kernel.

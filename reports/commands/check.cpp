@@ -37,7 +37,7 @@ std::vector<const kernels::Kernel*> kernels_of(KernelChoice& choice) {
   // A variant or a tile alone means an instance that serves many shapes, not the one for d = 1.
   reference::Shape shape;
   shape.d = shape.dv = 64;
-  for (const auto table : {kernels::all_kernels(), kernels::all_mutants()})
+  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
     for (const kernels::Kernel& kernel : table)
       if (kernel.id == choice.kernel)
         return {&choice.as_asked(kernel)};

@@ -127,7 +127,7 @@ const Kernel& kernel_asked(ReproOptions& options, const numerics::EdgeCase& edge
   const Kernel& named = kernel_asked(options, shape);
   if (named.id == options.choice.kernel || numerics::can_express(edge_case, named))
     return named;
-  for (const auto table : {kernels::all_kernels(), kernels::all_mutants()})
+  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
     for (const Kernel& kernel : table)
       if (kernel.id.starts_with(options.choice.kernel + ".") &&
           kernel.backend == backend.value_or(Backend::cpu) &&
