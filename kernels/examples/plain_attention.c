@@ -43,7 +43,8 @@ int fa1_forward(const fa1_args* a) {
       float m = a->resume ? a->m[row] : -INFINITY;
       for (int64_t c = 0; c < a->dv && !a->resume; ++c)
         o[c] = 0.0f;
-      one_row(a, a->q + row * a->d, a->k + b * a->n_kv * a->d, a->v + b * a->n_kv * a->dv, o, &l, &m);
+      one_row(a, a->q + row * a->d, a->k + b * a->n_kv * a->d, a->v + b * a->n_kv * a->dv, o, &l,
+              &m);
       if (a->l != NULL)
         a->l[row] = l;
       if (a->m != NULL)
