@@ -1,15 +1,9 @@
 // The kernel templates, instantiated for the CPU executor for one head dimension.
 //
 // CMake compiles this file once per head dimension and contraction mode (FA1_D, FA1_MODE = plain |
-// fma), and once per mutant (FA1_MUTANT). -ffp-contract differs between the modes, so every kernel
-// template has internal linkage.
-#include "kernels/instances.hpp"
-
-#ifdef FA1_MUTANT_SOURCE
-#include FA1_MUTANT_SOURCE
-#else
+// fma). -ffp-contract differs between the modes, so every kernel template has internal linkage.
+#include "kernels/instance_rows.hpp"
 #include "kernels/variants.cuh"
-#endif
 
 #define FA1_JOIN_(a, b, c) a##_##b##_D##c
 #define FA1_JOIN(a, b, c) FA1_JOIN_(a, b, c)
@@ -31,26 +25,12 @@ namespace {
 #include "kernels/variants.def"
 #undef FA1_VARIANT
 
-template <class Variant, int D, class List> struct Rows;
-template <class Variant, int D, int... Br, int... Bc>
-struct Rows<Variant, D, Tiles<Tile<Br, Bc>...>> {
-  static constexpr Instance kRows[] = {{Variant::kName, Variant::kStatement, Br, Bc, D,
-                                        &Variant::template start<D>,
-                                        &Variant::template step<Br, Bc, D>}...};
-};
-
 } // namespace
-
-#ifdef FA1_MUTANT_SOURCE
-using TilesHere = TilesOfMutants;
-#else
-using TilesHere = TilesFor<FA1_D>::type;
-#endif
 
 #define FA1_VARIANT(name, statement)                                                               \
   InstanceTable FA1_JOIN(name, FA1_MODE, FA1_D)();                                                 \
   InstanceTable FA1_JOIN(name, FA1_MODE, FA1_D)() {                                                \
-    using Here = Rows<name##_variant, FA1_D, TilesHere>;                                           \
+    using Here = Rows<name##_variant, FA1_D, TilesFor<FA1_D>::type>;                               \
     return {Here::kRows, sizeof(Here::kRows) / sizeof(Here::kRows[0])};                            \
   }
 #include "kernels/variants.def"

@@ -73,20 +73,35 @@ void append_cuda(std::vector<Kernel>& kernels) {
   }
 }
 
+Kernel describe_as(const Instance& instance, std::string variant, std::string_view says) {
+  Kernel kernel = describe(instance, "cpu");
+  kernel.variant = std::move(variant);
+  kernel.id = id_of(instance, kernel.variant, "cpu");
+  kernel.says = says;
+  kernel.run = [instance](const Arguments& arguments, const Launch& launch) {
+    launch_cpu(instance, arguments, launch);
+  };
+  return kernel;
+}
+
 void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, std::string_view name,
-                   std::string_view says, std::string_view killed_by) {
+                   std::string_view fault, std::string_view says, std::string_view killed_by,
+                   std::string_view survives) {
   for (std::size_t i = 0; i < table.count; ++i) {
-    const Instance instance = table.rows[i];
-    Kernel kernel = describe(instance, "cpu");
-    kernel.variant = "mutant." + std::string(name);
-    kernel.id = id_of(instance, kernel.variant, "cpu");
-    kernel.says = says;
+    Kernel kernel = describe_as(table.rows[i], "mutant." + std::string(name), says);
     kernel.mutant = true;
+    kernel.fault = fault;
     kernel.killed_by = killed_by;
-    kernel.run = [instance](const Arguments& arguments, const Launch& launch) {
-      launch_cpu(instance, arguments, launch);
-    };
+    kernel.survives = survives;
     mutants.push_back(std::move(kernel));
+  }
+}
+
+void append_rewrite(std::vector<Kernel>& rewrites, InstanceTable table, std::string_view name,
+                    std::string_view says) {
+  for (std::size_t i = 0; i < table.count; ++i) {
+    rewrites.push_back(describe_as(table.rows[i], "rewrite." + std::string(name), says));
+    rewrites.back().arithmetic.known = false;
   }
 }
 
@@ -104,10 +119,21 @@ std::vector<Kernel> make_kernels() {
 std::vector<Kernel> make_mutants() {
   std::vector<Kernel> mutants;
 #define FA1_MUTANT(name, fault, says, killed_by)                                                   \
-  append_mutant(mutants, fa1_mutant_##name##_D8(), #name, says, killed_by);
+  append_mutant(mutants, mutant_##name##_D8(), #name, fault, says, killed_by, "");
+#define FA1_SURVIVOR(name, fault, says, reason)                                                    \
+  append_mutant(mutants, mutant_##name##_D8(), #name, fault, says, "", reason);
 #include "kernels/mutants/mutants.def"
 #undef FA1_MUTANT
+#undef FA1_SURVIVOR
   return mutants;
+}
+
+std::vector<Kernel> make_rewrites() {
+  std::vector<Kernel> rewrites;
+#define FA1_REWRITE(name, says) append_rewrite(rewrites, rewrite_##name##_D8(), #name, says);
+#include "kernels/rewrites/rewrites.def"
+#undef FA1_REWRITE
+  return rewrites;
 }
 
 /// The tile people mean when they name a variant alone: the largest square one.
@@ -118,7 +144,7 @@ bool is_default_tile(const Kernel& kernel) {
 std::string nearest_ids(std::string_view id) {
   std::string list;
   int shown = 0;
-  for (const auto table : {all_kernels(), all_mutants()})
+  for (const auto table : {all_kernels(), all_mutants(), all_rewrites()})
     for (const Kernel& kernel : table)
       if (shown < 4 &&
           kernel.id.compare(0, std::min<std::size_t>(id.size(), 5), id.substr(0, 5)) == 0) {
@@ -147,6 +173,11 @@ std::span<const Kernel> all_mutants() {
   return mutants;
 }
 
+std::span<const Kernel> all_rewrites() {
+  static const std::vector<Kernel> rewrites = make_rewrites();
+  return rewrites;
+}
+
 std::span<const std::string_view> stale_mutants() {
   static const std::vector<std::string_view> stale = {
 #include "generated_stale_mutants.inc"
@@ -157,7 +188,7 @@ std::span<const std::string_view> stale_mutants() {
 const Kernel& find_kernel(std::string_view id, const Shape& shape) {
   const Kernel* found = nullptr;
   bool named = false;
-  for (const auto table : {all_kernels(), all_mutants()})
+  for (const auto table : {all_kernels(), all_mutants(), all_rewrites()})
     for (const Kernel& kernel : table) {
       if (id.empty() || !names(id, kernel))
         continue;

@@ -80,11 +80,38 @@ void same_m(Findings& findings, const State& got, const State& want, const numer
             const kernels::Kernel& kernel, const char* which) {
   for (std::size_t i = 0; i < want.m.size(); ++i) {
     const auto what = [&] { return fmt::format("m[{}] {}", i, which); };
-    if (kernel.arithmetic.uniform_dots || got.m[i] == want.m[i])
+    if (scores_are_reproducible(kernel) || got.m[i] == want.m[i])
       findings.same_value(got.m[i], want.m[i], what);
     else
-      findings.within(double{got.m[i]} - double{want.m[i]}, 2.0 * bounds.m[i], what);
+      findings.within(double{got.m[i]} - double{want.m[i]},
+                      2.0 * m_allowed(kernel, bounds, i, want.m[i]), what);
   }
+}
+
+void same_run(Findings& findings, const kernels::Kernel& kernel, const Problem& problem,
+              const State& got, const State& want, const char* which, Zeros zeros) {
+  if (kernel.arithmetic.known) {
+    same_state(findings, got, want, which, zeros);
+    return;
+  }
+  const numerics::Bounds bounds = bound_for(problem, kernel);
+  if (!bounds.obstacle.empty())
+    return;
+  O_within(findings, got, bounds, want, bounds, which);
+  if (!kernel.gives_l_and_m)
+    return;
+  same_m(findings, got, want, bounds, kernel, which);
+  l_within(findings, got, bounds, want, bounds, 1.0, which);
+}
+
+bool scores_are_reproducible(const kernels::Kernel& kernel) {
+  return kernel.arithmetic.known && kernel.arithmetic.uniform_dots;
+}
+
+double m_allowed(const kernels::Kernel& kernel, const numerics::Bounds& bounds, std::size_t i,
+                 float m) {
+  return bounds.m[i] +
+         (kernel.arithmetic.known ? 0.0 : numerics::gamma(4.0) * std::fabs(double{m}));
 }
 
 void same_state(Findings& findings, const State& got, const State& want, const char* which,
@@ -121,8 +148,9 @@ void l_within(Findings& findings, const State& a, const numerics::Bounds& bound_
     if (!(bound_a.eta[i] < numerics::kNoDigit && bound_b.eta[i] < numerics::kNoDigit))
       continue;
     // Both stand for one exact sum e at the same maximum (times `factor` for a), and e <= |b| / (1
-    // - its relative error).
-    const double want = factor * double{b.l[i]};
+    // - its relative error). Where the maxima differ, l moves by e^difference.
+    const double moved = a.m[i] == b.m[i] ? 1.0 : std::exp(double{b.m[i]} - double{a.m[i]});
+    const double want = factor * moved * double{b.l[i]};
     const double relative = bound_a.l[i] + bound_b.l[i];
     findings.within(double{a.l[i]} - want,
                     relative < 1.0 ? relative / (1.0 - relative) * std::fabs(want) : HUGE_VAL,

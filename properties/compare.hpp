@@ -42,8 +42,21 @@ void same_state(Findings& findings, const State& got, const State& want, const c
                 Zeros zeros = Zeros::signed_zeros);
 void same_O(Findings& findings, const Tensor<float>& got, const Tensor<float>& want,
             const char* which, Zeros zeros = Zeros::signed_zeros);
-/// m agrees bit for bit; within the error of the scores where the kernel's dot products are not
-/// uniform.
+/// Two runs that FA1 carries out in the same order of operations: bit for bit. A kernel of unknown make
+/// may order them differently, so its O, l and m are held within twice its bound. `problem` is the one
+/// that `got` answers; both have its exact answer.
+void same_run(Findings& findings, const kernels::Kernel& kernel, const Problem& problem,
+              const State& got, const State& want, const char* which,
+              Zeros zeros = Zeros::signed_zeros);
+
+/// True where the same dot product gives the same score wherever it stands.
+bool scores_are_reproducible(const kernels::Kernel& kernel);
+/// How far a computed maximum `m` of row i may be from the exact one. A kernel of unknown make may keep
+/// it in base 2: two rounded products with two rounded constants.
+double m_allowed(const kernels::Kernel& kernel, const numerics::Bounds& bounds, std::size_t i,
+                 float m);
+
+/// m agrees bit for bit; within the error of the scores where they are not reproducible.
 void same_m(Findings& findings, const State& got, const State& want, const numerics::Bounds& bounds,
             const kernels::Kernel& kernel, const char* which);
 

@@ -47,7 +47,20 @@ float ordinary_sigma() {
   return kSigmas[draw(kSigmas.size())];
 }
 
-Recipe random_recipe(const Limits& limits) {
+/// Limits for one problem of a kernel whose tile nobody told; wide tiles are rare, they cost most.
+Limits with_some_tile(Limits limits) {
+  const auto some = [] {
+    constexpr std::array<std::int64_t, 10> kTiles{1, 1, 2, 4, 8, 16, 16, 32, 64, 128};
+    return kTiles[draw(kTiles.size())];
+  };
+  limits.Br = std::min<std::int64_t>(some(), 32);
+  limits.Bc = some();
+  limits.most_keys = std::max<std::int64_t>(limits.most_keys, 2 * limits.Bc + 1);
+  return limits;
+}
+
+Recipe random_recipe(const Limits& asked) {
+  const Limits limits = asked.any_tile ? with_some_tile(asked) : asked;
   Recipe r;
   r.seed = 1 + draw(1'000'000);
   r.batch_heads = draw(4) == 0 ? 2 : 1;
@@ -67,14 +80,66 @@ Recipe random_recipe(const Limits& limits) {
   r.sigma = draw(8) == 0 ? std::pow(10.0f, static_cast<float>(static_cast<int>(draw(61)) - 30))
                          : ordinary_sigma();
   if (draw(4) == 0)
-    r.scale = std::ldexp(1.0f, static_cast<int>(draw(7)) - 4);
+    r.scale = std::ldexp(draw(3) == 0 ? -1.0f : 1.0f, static_cast<int>(draw(7)) - 4);
   return r;
+}
+
+/// What no family holds: weights at the lower end of fp32, scores far from 0, Inf and NaN.
+Recipe edge_recipe(const Limits& limits) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Recipe r;
+  r.seed = 1 + draw(1'000'000);
+  r.n_q = 1 + static_cast<std::int64_t>(draw(3));
+  r.n_kv = std::max<std::int64_t>(2, length(limits.Bc, 3 * limits.Bc + 1));
+  const auto given_scores = [&](std::vector<reference::Run> scores) {
+    r.scale = 1.0f;
+    r.Q = {{1.0f, -1}};
+    r.K = std::move(scores);
+  };
+  const auto gap = static_cast<float>(88 + draw(15)); // e^-gap is subnormal
+  switch (draw(6)) {
+  case 0:
+    given_scores({{0.0f, 1}, {-gap, -1}});
+    r.V = {{0.0f, 1}, {1e36f, -1}};
+    break;
+  case 1:
+    given_scores({{-gap, r.n_kv - 1}, {0.0f, 1}});
+    r.V = {{1e36f, r.n_kv - 1}, {0.0f, 1}};
+    break;
+  case 2:
+    given_scores({{-6e4f, 1}, {-6e4f - static_cast<float>(draw(4)), -1}});
+    r.v = Family::index1;
+    break;
+  case 3:
+    given_scores({{-kInfinity, -1}});
+    break;
+  default: {
+    r.d = dimension(limits.largest_d);
+    const std::array values{-kInfinity, kInfinity, std::numeric_limits<float>::quiet_NaN()};
+    const auto matrix = static_cast<reference::Matrix>(draw(3));
+    const std::int64_t rows = matrix == reference::Matrix::Q ? r.n_q : r.n_kv;
+    r.put = {{matrix, static_cast<std::int64_t>(draw(static_cast<std::uint64_t>(rows))),
+              static_cast<std::int64_t>(draw(static_cast<std::uint64_t>(r.d))),
+              values[draw(values.size())]}};
+  }
+  }
+  return r;
+}
+
+/// Lists and single entries must still fit the shape.
+bool can_be_made(const Recipe& recipe) {
+  try {
+    reference::shape_of(recipe);
+    return true;
+  } catch (const reference::RecipeError&) {
+    return false;
+  }
 }
 
 template <class Change> void offer(std::vector<Recipe>& list, const Recipe& from, Change&& change) {
   Recipe next = from;
   change(next);
-  if (!(next == from))
+  if (!(next == from) && can_be_made(next))
     list.push_back(std::move(next));
 }
 
@@ -99,6 +164,8 @@ std::vector<Recipe> simpler(const Recipe& r) {
   offer(list, r, [](Recipe& next) { next.scale.reset(); });
   offer(list, r, [](Recipe& next) { next.sigma = 1.0f; });
   offer(list, r, [](Recipe& next) { next.order = Order::free; });
+  offer(list, r, [](Recipe& next) { next.Q.clear(), next.K.clear(), next.V.clear(); });
+  offer(list, r, [](Recipe& next) { next.put.clear(); });
   if (r.dist != Family::normal)
     for (const Family plain : {Family::zero, Family::ints, Family::normal})
       if (r.dist != Family::zero && r.dist != Family::ints)
@@ -114,7 +181,8 @@ std::vector<Recipe> simpler(const Recipe& r) {
 
 rc::Gen<Recipe> any_recipe(const Limits& limits) {
   return rc::gen::shrink(
-      rc::gen::noShrink(rc::gen::exec([limits] { return random_recipe(limits); })),
+      rc::gen::noShrink(rc::gen::exec(
+          [limits] { return draw(10) == 0 ? edge_recipe(limits) : random_recipe(limits); })),
       [](const Recipe& recipe) { return rc::seq::fromContainer(simpler(recipe)); });
 }
 

@@ -3,9 +3,11 @@
 /// any_float()         every class of fp32 by its encoding: +-0, subnormals, normals of all
 ///                     binades, FLT_MAX, Inf, NaN; shrinks towards 0, 1 and short numbers.
 ///                     (RapidCheck's own generator makes no NaN, Inf, -0 or subnormal.)
-/// any_recipe(limits)  finite problems of all families, sizes that matter for tiles (1, around the
-///                     tile width, primes), scales from 1e-30 to 1e30 now and then; shrinks to
-///                     smaller shapes and simpler families
+/// any_recipe(limits)  problems of all families, sizes that matter for tiles (1, around the tile
+///                     width, primes), entries of Q from 1e-30 to 1e30 and negative scales now and
+///                     then; one in ten is of the kind that the edge cases are made of: subnormal
+///                     weights of huge values, scores far below 0, an Inf or a NaN in Q, K or V, all
+///                     scores -Inf; shrinks to smaller shapes and simpler families
 #pragma once
 
 #include "reference/recipe.hpp"
@@ -19,6 +21,7 @@ struct Limits {
   std::int64_t largest_d = 16; ///< d and dv
   std::int64_t Br = 4, Bc = 4;
   std::int64_t most_keys = 96;
+  bool any_tile = false; ///< Br and Bc are not known: each problem is drawn for a tile of 1 to 128
 };
 
 rc::Gen<float> any_float();

@@ -47,11 +47,13 @@ std::vector<State> carries_after_tiles(const Case& c, std::int64_t tiles) {
 const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc,
                                std::mt19937_64& choices) {
   std::vector<const kernels::Kernel*> candidates;
-  for (const auto& other : kernel.mutant ? kernels::all_mutants() : kernels::all_kernels())
-    if (other.variant == kernel.variant && other.backend == kernel.backend && other.D == kernel.D &&
-        other.arithmetic.contracted == kernel.arithmetic.contracted && other.id != kernel.id &&
-        (same_Bc ? other.Bc == kernel.Bc && other.Br != kernel.Br : other.Bc != kernel.Bc))
-      candidates.push_back(&other);
+  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
+    for (const auto& other : table)
+      if (other.variant == kernel.variant && other.backend == kernel.backend &&
+          other.D == kernel.D && other.arithmetic.contracted == kernel.arithmetic.contracted &&
+          other.id != kernel.id &&
+          (same_Bc ? other.Bc == kernel.Bc && other.Br != kernel.Br : other.Bc != kernel.Bc))
+        candidates.push_back(&other);
   return candidates.empty() ? nullptr : candidates[choices() % candidates.size()];
 }
 

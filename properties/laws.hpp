@@ -7,7 +7,7 @@
 
 namespace fa1::properties::laws {
 
-// exact.cpp: relations that hold bit for bit
+// laws_exact.cpp: relations that hold bit for bit
 Outcome m_exact(const Case& c);
 Outcome m_monotone(const Case& c);
 Outcome l_at_least_one(const Case& c);
@@ -28,7 +28,7 @@ Outcome single_key(const Case& c);
 Outcome written(const Case& c);
 Outcome nan_locality(const Case& c);
 
-// within_bound.cpp: relations that hold up to the error bound
+// laws_within_bound.cpp: relations that hold up to the error bound
 Outcome l_rescale(const Case& c);
 Outcome o_rescale(const Case& c);
 Outcome prefix(const Case& c);
@@ -46,6 +46,10 @@ Outcome duplicate_keys(const Case& c);
 Outcome uniform(const Case& c);
 Outcome lse_consistent(const Case& c);
 Outcome truth(const Case& c);
+
+// laws_statistical.cpp: the error as a whole against its expectation
+Outcome expected_error(const Case& c);
+Outcome no_bias(const Case& c);
 
 /// A 64-bit hash of a text, the same on every machine (std::hash is not).
 std::uint64_t hash_of(std::string_view text);

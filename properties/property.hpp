@@ -27,6 +27,13 @@ enum class Kind { exact, bound, statistical };
 enum class Needs { output, l_and_m, carries };
 /// What the kernel is held against.
 enum class Oracle { none, another_run, truth };
+/// What the law asks of a right kernel whose insides nobody told us (Arithmetic::known is false): its
+/// sums may run in any order, fused or not, and differ with the place of a row, key or column.
+enum class Stranger {
+  as_stated,    ///< the law holds for every right kernel
+  within_bound, ///< its bits may differ; the check compares within the kernel's own bound instead
+  not_asked     ///< it says something about FA1's order of operations alone
+};
 
 struct Case {
   const reference::Recipe& recipe;
@@ -40,6 +47,7 @@ struct Outcome {
   Answer answer = Answer::holds;
   double fraction = 0.0; ///< worst error as a fraction of its bound; exact laws: 0
   std::string detail;    ///< violated: what was found and what would be right; not applicable: why
+  bool hung = false;     ///< violated by a run that did not end
 };
 
 struct Invariant {
@@ -47,6 +55,7 @@ struct Invariant {
   Kind kind;
   Needs needs;
   Oracle oracle;
+  Stranger stranger;
   std::string_view says;    ///< one sentence
   std::string_view formula; ///< what is compared
   Outcome (*check)(const Case&);
@@ -76,12 +85,14 @@ struct LawResult {
   std::string replay() const; ///< the line to paste
 };
 
-/// `cases` recipes drawn by RapidCheck for this kernel's shapes; a violation is shrunk.
+/// `cases` recipes drawn by RapidCheck for this kernel's shapes, until one violates the law; that one is
+/// shrunk unless the first will do.
 LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases,
-                std::uint64_t seed);
+                std::uint64_t seed, bool shrinks = true);
 
-/// The line that repeats one finding: ./fa1lab repro '<recipe>' --kernel ID [--invariant LAW]
-std::string replay_line(std::string_view recipe, std::string_view kernel,
+/// The line that repeats one finding: ./fa1lab repro '<recipe>' --kernel ID [--invariant LAW], or
+/// --plugin LIB.so in the place of --kernel.
+std::string replay_line(std::string_view recipe, const kernels::Kernel& kernel,
                         std::string_view invariant = {});
 
 } // namespace fa1::properties

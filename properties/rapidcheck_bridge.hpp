@@ -26,6 +26,7 @@ namespace fa1::properties {
 struct PropertyPlan {
   int cases = 100;
   std::uint64_t seed = 1;
+  bool shrinks = true;
 };
 
 struct PropertyReport {
@@ -50,6 +51,7 @@ inline rc::detail::Configuration configuration_for(const PropertyPlan& plan) {
   rc::detail::Configuration defaults;
   defaults.testParams.maxSuccess = plan.cases;
   defaults.testParams.seed = plan.seed;
+  defaults.testParams.disableShrinking = !plan.shrinks;
   const char* params = std::getenv("RC_PARAMS");
   return params == nullptr ? defaults : rc::detail::configFromString(params, defaults);
 }

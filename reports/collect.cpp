@@ -409,7 +409,7 @@ Json check_laws(const Amount& amount, std::uint64_t seed) {
                             chosen.size() == kernels::all_kernels().size() ? std::string("all")
                                                                            : chosen.front()->id,
                             laws[l].id, amount.cases, seed)
-              : properties::replay_line(worst->worst_recipe, worst->kernel->id, laws[l].id)},
+              : properties::replay_line(worst->worst_recipe, *worst->kernel, laws[l].id)},
          {"kernels", std::move(of_kernels)}});
   }
   return json;

@@ -38,6 +38,8 @@ int run(const Command& command) {
     return complain(kLacking, error.what());
   } catch (const reference::RecipeError& error) {
     return complain(kBadInput, error.what());
+  } catch (const kernels::KernelFault& fault) {
+    return complain(kProvedWrong, fault.what());
   } catch (const kernels::KernelError& error) {
     return complain(kBadInput, error.what());
   } catch (const simt::ExecutorError& error) {

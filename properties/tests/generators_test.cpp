@@ -75,7 +75,7 @@ TEST_CASE("recipes of every family, order and value family are drawn, and every 
           "[properties][quick]") {
   std::set<std::string_view> dists, orders, values;
   std::set<std::int64_t> keys;
-  int extreme = 0, batches = 0, wide_v = 0;
+  int extreme = 0, batches = 0, wide_v = 0, negative = 0, listed = 0, spoiled = 0;
 
   draw(properties::any_recipe({.largest_d = 16, .Br = 4, .Bc = 8}), 3'000,
        [&](const Recipe& recipe) {
@@ -86,6 +86,9 @@ TEST_CASE("recipes of every family, order and value family are drawn, and every 
          extreme += recipe.sigma < 1e-10f || recipe.sigma > 1e10f;
          batches += recipe.batch_heads > 1;
          wide_v += recipe.dv && *recipe.dv != recipe.d;
+         negative += recipe.scale && *recipe.scale < 0.0f;
+         listed += !recipe.K.empty();
+         spoiled += !recipe.put.empty();
          RC_ASSERT(reference::parse_recipe(reference::to_string(recipe)) == recipe);
          reference::make_problem(recipe);
        });
@@ -98,6 +101,9 @@ TEST_CASE("recipes of every family, order and value family are drawn, and every 
   CHECK(extreme > 50);
   CHECK(batches > 300);
   CHECK(wide_v > 300);
+  CHECK(negative > 100);
+  CHECK(listed > 100);
+  CHECK(spoiled > 50);
 }
 
 TEST_CASE("shrinking ends at the smallest recipe that still fails", "[properties][quick]") {
@@ -126,6 +132,7 @@ TEST_CASE("every shrinking step is simpler, so shrinking cannot run in circles",
            (r.dist == reference::Family::zero || r.dist == reference::Family::ints ? 0
             : r.dist == reference::Family::normal                                  ? 1
                                                                                    : 2) +
+           (r.Q.empty() && r.K.empty() && r.V.empty() ? 0 : 1) + (r.put.empty() ? 0 : 1) +
            (r.v == reference::Family::index1   ? 0
             : r.v == reference::Family::normal ? 0
                                                : 1);

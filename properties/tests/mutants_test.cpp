@@ -16,6 +16,8 @@ TEST_CASE("each wrong kernel is caught by the law that its row names",
   std::set<std::string> names, caught;
 
   for (const kernels::Kernel& mutant : kernels::all_mutants()) {
+    if (!mutant.survives.empty())
+      continue;
     names.insert(mutant.variant);
     const auto& law = properties::find_invariant(mutant.killed_by);
     const auto result = properties::check(law, mutant, 60, 1);

@@ -64,7 +64,7 @@ constexpr auto kInputs = std::to_array<Input>({
 
 std::vector<Row> kernel_rows() {
   std::vector<Row> rows;
-  for (const auto table : {kernels::all_kernels(), kernels::all_mutants()})
+  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
     for (const kernels::Kernel& kernel : table) {
       Row row{kernel.id,
               {{"Br", kernel.Br},
@@ -73,7 +73,9 @@ std::vector<Row> kernel_rows() {
                {"contracted", kernel.arithmetic.contracted}},
               kernel.says};
       if (kernel.mutant)
-        row.says = fmt::format("wrong on purpose: {}; caught by {}", kernel.says, kernel.killed_by);
+        row.says = fmt::format("wrong on purpose: {}; {}", kernel.says,
+                               kernel.survives.empty() ? "caught by " + kernel.killed_by
+                                                       : "survives: " + kernel.survives);
       rows.push_back(std::move(row));
     }
   return rows;

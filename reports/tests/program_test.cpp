@@ -298,3 +298,127 @@ TEST_CASE("the quick report is complete, says so, and replaces the one before", 
   CHECK_THAT(page, ContainsSubstring("What the truth costs"));
   CHECK_THAT(text_of(out + "/costs.csv"), ContainsSubstring("bench,certify,"));
 }
+
+TEST_CASE(
+    "a library that is no plug-in is bad input, one that this machine cannot serve is status 3",
+    "[reports][plugin][quick]") {
+  struct Example {
+    const char* name;
+    int status;
+    const char* says;
+  };
+  const auto example = GENERATE(values<Example>({
+      {"none", 2, "no such file"},
+      {"bad_no_forward", 2, "lacks the symbol fa1_forward"},
+      {"bad_garbage", 2, "is not a JSON object"},
+      {"bad_other_size", 2, "struct_size"},
+      {"bad_refuses_size", 2, "another fa1_args"},
+      {"bad_missing_library", 3, "needs another library"},
+      {"bad_cuda_only", 3, "host pointers"},
+      {"bad_crash_on_describe", 1, "died while it was loaded"},
+  }));
+  const auto* const command =
+      GENERATE("check --cases 2", "run n_q=2", "repro n_q=2", "sweep --vary n_kv=1,2 n_q=2");
+  CAPTURE(example.name, command);
+
+  const Answer answer =
+      shell("(" FA1_PROGRAM " " + std::string(command) + " --plugin " FA1_PLUGINS + example.name +
+            ".so >/dev/null)"); // a sweep has begun its table
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == example.status);
+  CHECK_THAT(answer.out, StartsWith("fa1lab: plug-in '"));
+  CHECK_THAT(answer.out, ContainsSubstring(example.says));
+  CHECK(lines(answer.out) == 1);
+}
+
+TEST_CASE("what a plug-in does wrong is status 1, with a line that does it again",
+          "[reports][plugin][quick]") {
+  struct Example {
+    const char* name;
+    const char* says;
+  };
+  const auto example = GENERATE(values<Example>({
+    {"no_alpha_on_O", "proved wrong"}, {"bad_output_only_mean", "proved wrong"},
+        {"bad_crash", "SIGSEGV"}, {"bad_late_crash", "SIGSEGV"},
+        {"bad_hang", "did not return in a call within 0.2 s"},
+        {"bad_write_just_past", "a write outside O"}, {"bad_write_input", "the input Q"},
+        {"bad_fails", "failed with status 7"}, {"bad_prints", "prints to stdout"},
+        {"bad_rounding", "the floating-point unit changed"},
+        {"bad_prints_on_load", "prints to stdout while it is loaded"},
+#if defined(__x86_64__)
+        {"bad_flush_inside", "flushes subnormals to zero"},
+#endif
+  }));
+  CAPTURE(example.name);
+
+  const Answer answer = fa1lab("check --cases 5 --timeout 0.2 --plugin " FA1_PLUGINS +
+                               std::string(example.name) + ".so");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 1);
+  CHECK_THAT(answer.out, ContainsSubstring(example.says));
+  const std::string before = "reproduce: ./fa1lab ";
+  const auto start = answer.out.find(before);
+  REQUIRE(start != std::string::npos);
+  const auto words = answer.out.substr(start + before.size(),
+                                       answer.out.find('\n', start) - start - before.size());
+  CHECK(fa1lab(words).status == 1);
+}
+
+TEST_CASE("a right plug-in holds all that applies to it, and the rest is not counted",
+          "[reports][plugin][quick]") {
+  const Answer whole = fa1lab("check --cases 5 --plugin " FA1_PLUGINS "plain_attention.so");
+  const Answer output = fa1lab("check --cases 5 --plugin " FA1_PLUGINS "bad_output_only.so");
+  const Answer run = fa1lab("run 'n_q=3 n_kv=70 d=5' --plugin " FA1_PLUGINS "plain_attention.so");
+
+  CAPTURE(whole.out, output.out, run.out);
+  CHECK(whole.status == 0);
+  CHECK(output.status == 0);
+  CHECK_THAT(output.out, ContainsSubstring("lse-consistent     bound       not-applicable"));
+  CHECK(run.status == 0);
+  CHECK_THAT(run.out, ContainsSubstring("--plugin " FA1_PLUGINS "plain_attention.so"));
+}
+
+TEST_CASE("options that contradict each other about the kernel are bad input",
+          "[reports][plugin][quick]") {
+  struct Example {
+    const char* words;
+    const char* says;
+  };
+  const auto example = GENERATE(values<Example>({
+      {"run n_q=1 --kernel fa1 --plugin " FA1_PLUGINS "fa1.so", "--kernel and --plugin"},
+      {"run n_q=1 --timeout 3", "--timeout is for plug-ins"},
+      {"run n_q=1 --timeout soon --plugin " FA1_PLUGINS "fa1.so", "--timeout soon: want seconds"},
+      {"run n_q=1 --timeout 0 --plugin " FA1_PLUGINS "fa1.so", "--timeout 0: want seconds"},
+      {"run 'n_q=1 d=9' --plugin " FA1_PLUGINS "fa1.so", "serves d and dv up to 8"},
+      {"run n_q=1 --plugin " FA1_PLUGINS "bad_unsupported.so", "does not support this shape"},
+      {"run n_q=1 --stranger lse", "outputs 'lse' is unknown; want one of o, olm"},
+      {"repro n_q=1 --backend cuda --plugin " FA1_PLUGINS "fa1.so", ""},
+      {"repro n_q=1 --schedule reverse --plugin " FA1_PLUGINS "fa1.so", "threads of its own"},
+  }));
+  CAPTURE(example.words);
+
+  const Answer answer = fa1lab(example.words);
+
+  CAPTURE(answer.out);
+  CHECK(answer.status >= 2);
+  CHECK_THAT(answer.out, ContainsSubstring(example.says));
+  CHECK(lines(answer.out) == 1);
+}
+
+TEST_CASE("a mutant treated as a stranger is caught by its output alone, again by its replay line",
+          "[reports][plugin][quick]") {
+  const Answer answer = fa1lab("check --kernel mutant.no_alpha_on_O.Br1xBc1xD8.cpu --stranger o "
+                               "--invariant truth --cases 40");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 1);
+  const std::string before = "reproduce: ./fa1lab ";
+  const auto start = answer.out.find(before);
+  REQUIRE(start != std::string::npos);
+  const auto words = answer.out.substr(start + before.size(),
+                                       answer.out.find('\n', start) - start - before.size());
+  CHECK_THAT(words, ContainsSubstring("--stranger o --invariant truth"));
+  CHECK(fa1lab(words).status == 1);
+}
