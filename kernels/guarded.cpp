@@ -191,9 +191,8 @@ GuardReport run_guarded(const Kernel& kernel, const Problem& problem, const Laun
   };
   if (changed(problem.Q, Q) || changed(problem.K, K) || changed(problem.V, V))
     report.violation = "an input was changed";
-  for (const auto& finding : {unwritten("O", O.elements(), shape.dv),
-                              unwritten("l", l.elements(), 1), unwritten("m", m.elements(), 1)})
-    if (finding)
+  for (const NamedBuffer& named : std::span(buffers).subspan(3, kernel.gives_l_and_m ? 3 : 1))
+    if (const auto finding = unwritten(named.name, named.buffer->elements(), named.columns))
       report.violation = *finding;
   std::ranges::copy(O.elements(), report.state.O.data());
   std::ranges::copy(l.elements(), report.state.l.begin());

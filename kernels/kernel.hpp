@@ -77,6 +77,8 @@ struct Kernel {
   std::string fault;     ///< mutants: the group it belongs to, as mutants.def names it
   std::string killed_by; ///< mutants: the id of the law that must catch it; empty where none can
   std::string survives;  ///< mutants: why none can
+  /// The options that name it to the program where `--kernel id` does not: `--plugin ./mine.so`.
+  std::string asked_by;
   std::function<void(const Arguments&, const Launch&)> run;
 
   bool serves(const Shape& shape) const { return shape.d <= D && shape.dv <= D; }
@@ -84,6 +86,23 @@ struct Kernel {
 
 class KernelError : public std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+/// What a kernel from outside did instead of its work: it crashed, hung, wrote where it may not, failed.
+/// The kernel's fault, never the laboratory's: a law counts it as violated.
+class KernelFault : public KernelError {
+public:
+  explicit KernelFault(const std::string& what, bool hung = false)
+      : KernelError(what), hung_(hung) {}
+  bool hung() const { return hung_; } ///< it costs a whole time limit to see this again
+
+private:
+  bool hung_;
+};
+
+/// A kernel from outside declined a shape, as it may: neither right nor wrong.
+class UnsupportedShape : public KernelError {
+  using KernelError::KernelError;
 };
 
 /// Every right kernel this build and this machine can run, in a fixed order.

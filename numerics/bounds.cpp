@@ -1,10 +1,15 @@
 #include "numerics/bounds.hpp"
 
 #include "numerics/ulp.hpp"
+#include "reference/parallel.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <mutex>
+#include <utility>
 
 namespace fa1::numerics {
 namespace {
@@ -21,34 +26,106 @@ struct Score {
   double abs = 0.0; ///< scale * sum |q k|
 };
 
-/// Products of floats are exact in double; four partial sums keep the adders busy.
-Score score(std::span<const float> q, std::span<const float> k, double scale,
-            double& largest_unscaled) {
-  double s[4] = {}, a[4] = {};
-  for (std::size_t i = 0; i < q.size(); ++i) {
-    const double product = double{q[i]} * double{k[i]};
-    s[i % 4] += product;
-    a[i % 4] += std::fabs(product);
+// The hot loops once more for wider vectors, chosen at start; lanes are columns or fixed partial
+// sums and nothing is fused, so the bits do not depend on the choice.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__)
+#define FA1_FOR_EACH_VECTOR_UNIT __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FA1_FOR_EACH_VECTOR_UNIT
+#endif
+
+/// Products of floats are exact in double; eight partial sums keep the adders busy.
+FA1_FOR_EACH_VECTOR_UNIT
+void dot(const float* q, const float* k, std::size_t d, double* sum, double* abs_sum) {
+  constexpr std::size_t kLanes = 8;
+  using Floats [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(alignof(float))]] = float;
+  using Doubles [[gnu::vector_size(kLanes * sizeof(double))]] = double;
+  Doubles s{}, a{};
+  std::size_t i = 0;
+  for (; i + kLanes <= d; i += kLanes) {
+    const Doubles x = __builtin_convertvector(*reinterpret_cast<const Floats*>(q + i), Doubles);
+    const Doubles y = __builtin_convertvector(*reinterpret_cast<const Floats*>(k + i), Doubles);
+    const Doubles product = x * y;
+    s += product;
+    a += product < 0.0 ? -product : product;
   }
-  const double abs = (a[0] + a[1]) + (a[2] + a[3]);
-  largest_unscaled = std::max(largest_unscaled, abs);
-  return {scale * ((s[0] + s[1]) + (s[2] + s[3])), std::fabs(scale) * abs};
+  for (std::size_t l = 0; i + l < d; ++l) {
+    const double product = double{q[i + l]} * double{k[i + l]};
+    s[l] += product;
+    a[l] += std::fabs(product);
+  }
+  *sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+  *abs_sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
 }
 
-std::string obstacle_in_inputs(const reference::Problem& problem) {
-  const auto finite = [](const reference::Tensor<float>& t) {
-    return std::ranges::all_of(t.elements(), [](float x) { return std::isfinite(x); });
+/// What one key adds to the sums of every column, before and after o is known.
+FA1_FOR_EACH_VECTOR_UNIT
+void add_value(const float* __restrict v, std::size_t dv, double p, double* __restrict o,
+               double* __restrict weighted) {
+  for (std::size_t i = 0; i < dv; ++i) {
+    const double value = v[i];
+    o[i] += p * value;
+    weighted[i] += p * std::fabs(value);
+  }
+}
+
+struct Factors {
+  double shift, numerator, stat_shift, stat_numerator;
+};
+
+struct ColumnSums {
+  std::vector<double> shift, numerator, stat_shift, stat_numerator, farthest;
+};
+
+FA1_FOR_EACH_VECTOR_UNIT
+void add_distances(const float* __restrict v, std::size_t dv, Factors f, const double* __restrict o,
+                   const double* __restrict doubt, double* __restrict shift,
+                   double* __restrict numerator, double* __restrict stat_shift,
+                   double* __restrict stat_numerator, double* __restrict farthest) {
+  for (std::size_t i = 0; i < dv; ++i) {
+    const double value = v[i], size = std::fabs(value);
+    const double distance = std::fabs(value - o[i]) + doubt[i];
+    shift[i] += f.shift * distance;
+    numerator[i] += f.numerator * size;
+    stat_shift[i] += f.stat_shift * distance;
+    stat_numerator[i] += f.stat_numerator * size;
+    farthest[i] = farthest[i] < distance ? distance : farthest[i];
+  }
+}
+
+Score score(std::span<const float> q, std::span<const float> k, double scale,
+            double& largest_unscaled) {
+  double sum = 0.0, abs = 0.0;
+  dot(q.data(), k.data(), q.size(), &sum, &abs);
+  largest_unscaled = std::max(largest_unscaled, abs);
+  return {scale * sum, std::fabs(scale) * abs};
+}
+
+/// The bits of the largest |x|, which order as the numbers do: Inf is above all of them, NaN above
+/// Inf.
+FA1_FOR_EACH_VECTOR_UNIT
+std::uint32_t largest_magnitude(const float* x, std::size_t count) {
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu;
+    largest = largest < magnitude ? magnitude : largest;
+  }
+  return largest;
+}
+
+std::string obstacle_in_inputs(const reference::Problem& problem, std::int64_t n_kv) {
+  const auto largest = [](const reference::Tensor<float>& t) {
+    return std::bit_cast<float>(largest_magnitude(t.data(), t.elements().size()));
   };
-  if (!finite(problem.Q))
+  const float v = largest(problem.V);
+  if (!std::isfinite(largest(problem.Q)))
     return "Q holds NaN or Inf";
-  if (!finite(problem.K))
+  if (!std::isfinite(largest(problem.K)))
     return "K holds NaN or Inf";
-  if (!finite(problem.V))
+  if (!std::isfinite(v))
     return "V holds NaN or Inf";
-  double largest = 0.0;
-  for (const float v : problem.V.elements())
-    largest = std::max(largest, std::fabs(double{v}));
-  if (largest * static_cast<double>(problem.shape.n_kv) >= kFloatMax)
+  if (double{v} * static_cast<double>(n_kv) >= kFloatMax)
     return "n_kv * max|v| reaches FLT_MAX";
   return {};
 }
@@ -61,21 +138,269 @@ double score_error(double gamma_dot, double abs, double scale, std::int64_t d) {
   return gamma_dot * abs + (std::fabs(scale) * static_cast<double>(d) + 1.0) * 0x1p-150;
 }
 
-/// Everything about one query row that its columns share.
-struct Row {
-  std::vector<double> shift;      ///< p_j (e^eps_j - 1)
-  std::vector<double> numerator;  ///< p_j e^eps_j gamma_{n_j}
-  std::vector<double> p;          ///< exact weight
-  std::vector<double> stat_shift; ///< p_j * expected |ln w_j|
-  std::vector<double> stat_numerator;
-  double denominator = 0.0; ///< sum_j p_j e^eps_j gamma_{n'_j}
-  double stat_denominator = 0.0;
-  double kept = 0.0; ///< sum_j p_j e^-eps_j (1 - gamma_{n'_j})
-  double shift_sum = 0.0;
-  double eta = 0.0;
-  double spread = 0.0;
-  double l_exact = 0.0;
+/// What the arithmetic of a kernel does to key j of N, in counts of roundings.
+class Roundings {
+public:
+  Roundings(const kernels::Arithmetic& arithmetic, std::int64_t keys, std::int64_t d,
+            bool scores_exact)
+      : known_(arithmetic.known), N_(static_cast<double>(keys)),
+        Bc_(arithmetic.known ? arithmetic.Bc : 1), tiles_((keys + Bc_ - 1) / Bc_),
+        width_(static_cast<double>(std::min<std::int64_t>(keys, Bc_))),
+        a_(arithmetic.contracted ? 2.0 : 3.0) {
+    const double dot = static_cast<double>(d) + (known_ ? 1.0 : kUnknownDot);
+    gamma_dot = scores_exact ? 0.0 : gamma(dot);
+    stat_dot = scores_exact ? 0.0 : kU * std::sqrt(dot);
+    c = known_ ? arithmetic.exp_error : std::max(arithmetic.exp_error, kUnknownExp);
+    mu = known_ ? arithmetic.exp_underflow : std::max(arithmetic.exp_underflow, 0x1p-126);
+    lag = known_ ? 0.0 : kUnknownLag;
+  }
+
+  std::int64_t tile_width() const { return Bc_; }
+  double tiles() const { return static_cast<double>(tiles_); }
+
+  /// n_j and n'_j, t the tile of key j.
+  double numerator(std::int64_t t) const {
+    return known_ ? width_ + 2.0 + a_ * later(t) : 4.0 * N_ + 6.0;
+  }
+  double denominator(std::int64_t t) const { return known_ ? width_ + later(t) : 2.0 * N_ + 4.0; }
+  /// R_j, where `rises` tiles after t may set a new maximum.
+  double rescalings(double rises) const { return known_ ? rises : N_ + 1.0; }
+
+  double gamma_dot, stat_dot; ///< of a score
+  double c, mu;               ///< of an exponential
+  double lag;                 ///< how far the subtracted maximum may lie below the true one
+
+private:
+  static constexpr double kUnknownDot = 5.0, kUnknownExp = 5.0, kUnknownLag = 6.0;
+
+  double later(std::int64_t t) const { return static_cast<double>(tiles_ - 1 - t); }
+
+  bool known_;
+  double N_;
+  std::int64_t Bc_, tiles_;
+  double width_, a_;
 };
+
+/// The scores of one row against the keys of a chunk.
+struct Scores {
+  std::vector<double> s, abs, eta, p; ///< p: exp(s - M)
+
+  void compute(const reference::Problem& chunk, std::int64_t bh, std::int64_t r, double gamma_dot) {
+    const auto q = chunk.Q.row(bh, r);
+    const auto N = static_cast<std::size_t>(chunk.shape.n_kv);
+    const double scale = chunk.scale;
+    for (auto* values : {&s, &abs, &eta, &p})
+      values->resize(N);
+    for (std::size_t j = 0; j < N; ++j) {
+      const Score x =
+          score(q, chunk.K.row(bh, static_cast<std::int64_t>(j)), scale, largest_unscaled);
+      s[j] = x.s;
+      abs[j] = x.abs;
+      eta[j] = score_error(gamma_dot, x.abs, scale, chunk.shape.d);
+      largest_scaled = std::max(largest_scaled, x.abs);
+    }
+  }
+  void weigh(double M) {
+    for (std::size_t j = 0; j < s.size(); ++j)
+      p[j] = std::exp(s[j] - M);
+  }
+
+  double largest_unscaled = 0.0, largest_scaled = 0.0; ///< sum |q k|, ever
+};
+
+/// Does the next tile set a new maximum, given that every score may be off by its eta?
+class Maximum {
+public:
+  bool may_rise(const Scores& scores, std::size_t first, std::size_t last) {
+    double high = -kInfinity, low = -kInfinity;
+    for (std::size_t j = first; j < last; ++j) {
+      high = std::max(high, scores.s[j] + scores.eta[j]);
+      low = std::max(low, scores.s[j] - scores.eta[j]);
+    }
+    const bool rises = !first_tile_ && high > floor_;
+    first_tile_ = false;
+    floor_ = std::max(floor_, low);
+    return rises;
+  }
+
+private:
+  double floor_ = -kInfinity;
+  bool first_tile_ = true;
+};
+
+/// One query row: first what there is (survey), then what the roundings make of it (weigh). Each
+/// takes all keys in order, in any number of chunks that begin at a tile's border.
+class RowBound {
+public:
+  RowBound(const Roundings& roundings, std::size_t dv)
+      : roundings_(roundings), o_(dv), weighted_(dv), doubt_(dv) {
+    for (auto* sum : {&sums_.shift, &sums_.numerator, &sums_.stat_shift, &sums_.stat_numerator,
+                      &sums_.farthest})
+      sum->resize(dv);
+  }
+
+  void survey(const reference::Problem& chunk, std::int64_t bh, Scores& scores) {
+    const std::size_t N = scores.s.size();
+    double M = M_;
+    for (std::size_t j = 0; j < N; ++j) {
+      M = std::max(M, scores.s[j]);
+      M_high_ = std::max(M_high_, scores.s[j] + scores.eta[j]);
+      lowest_ = std::min(lowest_, scores.s[j]);
+      largest_eta_ = std::max(largest_eta_, scores.eta[j]);
+    }
+    if (M > M_) { // earlier sums were taken at a lower maximum
+      const double factor = std::exp(M_ - M);
+      l_ *= factor;
+      for (std::size_t i = 0; i < o_.size(); ++i) {
+        o_[i] *= factor;
+        weighted_[i] *= factor;
+      }
+      M_ = M;
+    }
+    for_each_tile(N, [&](std::size_t first, std::size_t last) {
+      rises_ += maximum_.may_rise(scores, first, last) ? 1.0 : 0.0;
+    });
+    scores.weigh(M_);
+    for (std::size_t j = 0; j < N; ++j) {
+      const double p = scores.p[j];
+      const auto v = chunk.V.row(bh, static_cast<std::int64_t>(j));
+      l_ += p;
+      add_value(v.data(), v.size(), p, o_.data(), weighted_.data());
+    }
+    keys_ += N;
+  }
+
+  /// Between the two.
+  void settle() {
+    for (std::size_t i = 0; i < o_.size(); ++i) {
+      o_[i] /= l_;
+      weighted_[i] /= l_;
+    }
+    log_l_ = std::log(l_);
+    maximum_ = {};
+    tile_ = 0;
+    // The sums above were made in double: so far may o be off. One key is exact.
+    for (std::size_t i = 0; i < o_.size(); ++i)
+      doubt_[i] = static_cast<double>(keys_ - 1) * 0x1p-50 * weighted_[i];
+  }
+
+  double maximum() const { return M_; }
+
+  /// `scores` with their p.
+  void weigh(const reference::Problem& chunk, std::int64_t bh, const Scores& scores) {
+    const double c = roundings_.c;
+    for_each_tile(scores.s.size(), [&](std::size_t first, std::size_t last) {
+      rises_ -= maximum_.may_rise(scores, first, last) ? 1.0 : 0.0;
+      const double R = roundings_.rescalings(rises_);
+      const double n_numerator = roundings_.numerator(tile_);
+      const double n_denominator = roundings_.denominator(tile_);
+      const double gamma_numerator = gamma(n_numerator), gamma_denominator = gamma(n_denominator);
+      const double left = 1.0 - std::min(1.0, gamma_denominator);
+      const double stat_numerator = kU * std::sqrt(n_numerator);
+      const double stat_denominator = kU * std::sqrt(n_denominator);
+      for (std::size_t j = first; j < last; ++j) {
+        const double eta = scores.eta[j], gap = M_ - scores.s[j];
+        const double eps = eta + kU * (1.0 + kU) *
+                                     (std::max(0.0, M_high_ - scores.s[j] + eta) + roundings_.lag +
+                                      c * (1.0 + R) + R);
+        const double p = scores.p[j] / l_;
+        // p_j (e^eps_j - 1), p_j e^eps_j and p_j e^-eps_j, finite however far the key lies
+        double shift = 0.0, raised = 0.0, lowered = 0.0;
+        if (eps < 1.0) {
+          const double grown = std::expm1(eps);
+          shift = p * grown;
+          raised = p + shift;
+          lowered = p / (1.0 + grown);
+        } else {
+          shift = raised = std::min(kAnything, std::exp(eps - gap - log_l_));
+          lowered = std::exp(-gap - std::min(eps, kAnything) - log_l_);
+        }
+        const double numerator = raised * gamma_numerator;
+        const double stat_shift = p * (roundings_.stat_dot * scores.abs[j] +
+                                       kU * std::sqrt(c * c * (1.0 + R) + R + gap * gap));
+        denominator_ += raised * gamma_denominator;
+        kept_ += lowered * left;
+        shift_sum_ += shift;
+        stat_denominator_ += p * stat_denominator;
+        if (p > kWeightThatMatters)
+          eta_ = std::max(eta_, eta);
+
+        const auto v = chunk.V.row(bh, static_cast<std::int64_t>(j));
+        add_distances(v.data(), v.size(), {shift, numerator, stat_shift, p * stat_numerator},
+                      o_.data(), doubt_.data(), sums_.shift.data(), sums_.numerator.data(),
+                      sums_.stat_shift.data(), sums_.stat_numerator.data(), sums_.farthest.data());
+      }
+      ++tile_;
+    });
+  }
+
+  void finish(Bounds& bounds, std::int64_t bh, std::int64_t r) const {
+    const auto keys = static_cast<double>(keys_);
+    const auto at = static_cast<std::size_t>(bh * bounds.O.rows() + r);
+    for (std::size_t i = 0; i < o_.size(); ++i) {
+      const double underflow = 3.0 * keys * roundings_.mu * sums_.farthest[i] +
+                               (keys + 3.0 * roundings_.tiles() + 2.0) * 0x1p-150;
+      const auto column = static_cast<std::int64_t>(i);
+      const double sum =
+          sums_.shift[i] + sums_.numerator[i] + std::fabs(o_[i]) * denominator_ + underflow;
+      bounds.O(bh, r, column) =
+          kept_ > 0.0 && sum < kAnything ? sum / kept_ * kEvaluationSlack : kInfinity;
+      bounds.expected(bh, r, column) = sums_.stat_shift[i] + sums_.stat_numerator[i] +
+                                       std::fabs(o_[i]) * stat_denominator_ + underflow;
+      bounds.weighted(bh, r, column) = weighted_[i];
+    }
+    const double relative =
+        (shift_sum_ + denominator_ + 3.0 * keys * roundings_.mu) * kEvaluationSlack;
+    bounds.l[at] = relative < kAnything ? relative : kInfinity;
+    bounds.LSE[at] = relative < 1.0 ? -std::log1p(-relative) : kInfinity;
+    bounds.m[at] = largest_eta_;
+    bounds.eta[at] = eta_;
+    bounds.spread[at] = M_ - lowest_;
+  }
+
+private:
+  template <class OnTile> void for_each_tile(std::size_t N, const OnTile& on_tile) const {
+    const auto Bc = static_cast<std::size_t>(roundings_.tile_width());
+    for (std::size_t first = 0; first < N; first += Bc)
+      on_tile(first, std::min(N, first + Bc));
+  }
+
+  const Roundings& roundings_;
+  double M_ = -kInfinity, M_high_ = -kInfinity, lowest_ = kInfinity, largest_eta_ = 0.0;
+  double l_ = 0.0, log_l_ = 0.0;
+  std::vector<double> o_, weighted_; ///< sum_j p_j v_j and sum_j p_j |v_j|
+  std::vector<double> doubt_;        ///< how far o_ may be off
+  std::size_t keys_ = 0;
+  std::int64_t tile_ = 0;
+  Maximum maximum_;
+  double rises_ = 0.0; ///< of all tiles, then of those still to come
+
+  double denominator_ = 0.0; ///< sum_j p_j e^eps_j gamma_{n'_j}
+  double kept_ = 0.0;        ///< sum_j p_j e^-eps_j (1 - gamma_{n'_j})
+  double shift_sum_ = 0.0, stat_denominator_ = 0.0, eta_ = 0.0;
+  ColumnSums sums_;
+};
+
+std::string overflow_in_scores(const Scores& scores, const reference::Shape& shape,
+                               std::int64_t row) {
+  if (scores.largest_unscaled * (1.0 + gamma(static_cast<double>(shape.d))) >= kFloatMax ||
+      scores.largest_scaled >= kFloatMax)
+    return "sum |q k| reaches FLT_MAX in row " + std::to_string(row);
+  return {};
+}
+
+Bounds empty_bounds(const reference::Shape& shape) {
+  const auto rows = static_cast<std::size_t>(shape.batch_heads * shape.n_q);
+  return {reference::Tensor<double>(shape.batch_heads, shape.n_q, shape.dv),
+          reference::Tensor<double>(shape.batch_heads, shape.n_q, shape.dv),
+          std::vector<double>(rows),
+          std::vector<double>(rows),
+          std::vector<double>(rows),
+          std::vector<double>(rows),
+          std::vector<double>(rows),
+          reference::Tensor<double>(shape.batch_heads, shape.n_q, shape.dv),
+          {}};
+}
 
 } // namespace
 
@@ -93,149 +418,94 @@ double largest_score(const reference::Problem& problem) {
 Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmetic& arithmetic,
                       bool scores_exact) {
   const reference::Shape& shape = problem.shape;
-  const auto rows = static_cast<std::size_t>(shape.batch_heads * shape.n_q);
-  Bounds bounds{reference::Tensor<double>(shape.batch_heads, shape.n_q, shape.dv),
-                reference::Tensor<double>(shape.batch_heads, shape.n_q, shape.dv),
-                std::vector<double>(rows),
-                std::vector<double>(rows),
-                std::vector<double>(rows),
-                std::vector<double>(rows),
-                std::vector<double>(rows),
-                reference::Tensor<double>(shape.batch_heads, shape.n_q, shape.dv),
-                obstacle_in_inputs(problem)};
+  Bounds bounds = empty_bounds(shape);
+  bounds.obstacle = obstacle_in_inputs(problem, shape.n_kv);
   if (!bounds.obstacle.empty() || shape.n_kv == 0)
     return bounds;
-
-  const auto N = static_cast<std::size_t>(shape.n_kv);
-  const auto Bc = static_cast<std::size_t>(arithmetic.Bc);
-  const std::size_t T = (N + Bc - 1) / Bc;
-  const double width = static_cast<double>(std::min(N, Bc));
-  const double c = arithmetic.exp_error;
-  const double a = arithmetic.contracted ? 2.0 : 3.0;
-  const double gamma_dot = scores_exact ? 0.0 : gamma(static_cast<double>(shape.d) + 1.0);
-  const double stat_dot = scores_exact ? 0.0 : kU * std::sqrt(static_cast<double>(shape.d) + 1.0);
-  const double mu = arithmetic.exp_underflow;
-  const double scale = problem.scale;
-
-  std::vector<double> s(N), abs(N), eta_of(N), rises(T + 1);
-  Row row;
-  for (auto* values : {&row.shift, &row.numerator, &row.p, &row.stat_shift, &row.stat_numerator})
-    values->resize(N);
-  std::vector<double> o, shift_o, v_o, stat_shift_o, stat_v_o, farthest, weighted;
-
+  const Roundings roundings(arithmetic, shape.n_kv, shape.d, scores_exact);
+  Scores scores;
   for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
     for (std::int64_t r = 0; r < shape.n_q; ++r) {
-      const auto q = problem.Q.row(bh, r);
-      double unscaled = 0.0, scaled = 0.0, M = -kInfinity, M_high = -kInfinity, lowest = kInfinity;
-      for (std::size_t j = 0; j < N; ++j) {
-        const Score x = score(q, problem.K.row(bh, static_cast<std::int64_t>(j)), scale, unscaled);
-        s[j] = x.s;
-        abs[j] = x.abs;
-        eta_of[j] = score_error(gamma_dot, x.abs, scale, shape.d);
-        M = std::max(M, x.s);
-        M_high = std::max(M_high, x.s + eta_of[j]);
-        lowest = std::min(lowest, x.s);
-        scaled = std::max(scaled, x.abs);
-      }
-      if (unscaled * (1.0 + gamma(static_cast<double>(shape.d))) >= kFloatMax ||
-          scaled >= kFloatMax) {
-        bounds.obstacle = "sum |q k| reaches FLT_MAX in row " + std::to_string(r);
+      scores.compute(problem, bh, r, roundings.gamma_dot);
+      bounds.obstacle = overflow_in_scores(scores, shape, r);
+      if (!bounds.obstacle.empty())
         return bounds;
-      }
-
-      // rises[t]: tiles after t that may set a new maximum, given that every score may be off by
-      // its eta.
-      std::vector<bool> may_rise(T, false);
-      double floor = -kInfinity;
-      for (std::size_t t = 0; t < T; ++t) {
-        double high = -kInfinity, low = -kInfinity;
-        for (std::size_t j = t * Bc; j < std::min(N, (t + 1) * Bc); ++j) {
-          high = std::max(high, s[j] + eta_of[j]);
-          low = std::max(low, s[j] - eta_of[j]);
-        }
-        may_rise[t] = t > 0 && high > floor;
-        floor = std::max(floor, low);
-      }
-      rises[T] = 0.0;
-      for (std::size_t t = T; t-- > 0;)
-        rises[t] = rises[t + 1] + (t + 1 < T && may_rise[t + 1] ? 1.0 : 0.0);
-
-      row.l_exact = 0.0;
-      for (std::size_t j = 0; j < N; ++j) {
-        row.p[j] = std::exp(s[j] - M);
-        row.l_exact += row.p[j];
-      }
-      row.denominator = row.stat_denominator = row.kept = row.shift_sum = row.eta = 0.0;
-      row.spread = M - lowest;
-      const double log_l = std::log(row.l_exact);
-      for (std::size_t j = 0; j < N; ++j) {
-        const std::size_t t = j / Bc;
-        const double R = rises[t], later = static_cast<double>(T - 1 - t);
-        const double eta = eta_of[j];
-        const double eps =
-            eta + kU * (1.0 + kU) * (std::max(0.0, M_high - s[j] + eta) + c * (1.0 + R) + R);
-        const double p = row.p[j] /= row.l_exact;
-        // p_j e^eps_j, finite however far the key lies
-        const double raised = std::min(kAnything, std::exp(s[j] - M + eps - log_l));
-        const double n_numerator = width + 2.0 + a * later, n_denominator = width + later;
-        row.shift[j] = eps < 1.0 ? p * std::expm1(eps) : raised;
-        row.numerator[j] = raised * gamma(n_numerator);
-        row.denominator += raised * gamma(n_denominator);
-        row.kept += std::exp(s[j] - M - std::min(eps, kAnything) - log_l) *
-                    (1.0 - std::min(1.0, gamma(n_denominator)));
-        row.shift_sum += row.shift[j];
-        if (p > kWeightThatMatters)
-          row.eta = std::max(row.eta, eta);
-
-        const double gap = M - s[j];
-        row.stat_shift[j] =
-            p * (stat_dot * abs[j] + kU * std::sqrt(c * c * (1.0 + R) + R + gap * gap));
-        row.stat_numerator[j] = p * kU * std::sqrt(n_numerator);
-        row.stat_denominator += p * kU * std::sqrt(n_denominator);
-      }
-
-      const auto dv = static_cast<std::size_t>(shape.dv);
-      for (auto* columns : {&o, &shift_o, &v_o, &stat_shift_o, &stat_v_o, &farthest, &weighted})
-        columns->assign(dv, 0.0);
-      for (std::size_t j = 0; j < N; ++j) {
-        const auto v = problem.V.row(bh, static_cast<std::int64_t>(j));
-        for (std::size_t i = 0; i < dv; ++i) {
-          o[i] += row.p[j] * double{v[i]};
-          weighted[i] += row.p[j] * std::fabs(double{v[i]});
-        }
-      }
-      for (std::size_t j = 0; j < N; ++j) {
-        const auto v = problem.V.row(bh, static_cast<std::int64_t>(j));
-        for (std::size_t i = 0; i < dv; ++i) {
-          const double distance = std::fabs(double{v[i]} - o[i]), size = std::fabs(double{v[i]});
-          shift_o[i] += row.shift[j] * distance;
-          v_o[i] += row.numerator[j] * size;
-          stat_shift_o[i] += row.stat_shift[j] * distance;
-          stat_v_o[i] += row.stat_numerator[j] * size;
-          farthest[i] = std::max(farthest[i], distance);
-        }
-      }
-      const double keys = static_cast<double>(N), tiles = static_cast<double>(T);
-      const auto at = static_cast<std::size_t>(bh * shape.n_q + r);
-      for (std::size_t i = 0; i < dv; ++i) {
-        const double underflow =
-            3.0 * keys * mu * farthest[i] + (keys + 3.0 * tiles + 2.0) * 0x1p-150;
-        const auto column = static_cast<std::int64_t>(i);
-        const double sum = shift_o[i] + v_o[i] + std::fabs(o[i]) * row.denominator + underflow;
-        bounds.O(bh, r, column) =
-            row.kept > 0.0 && sum < kAnything ? sum / row.kept * kEvaluationSlack : kInfinity;
-        bounds.expected(bh, r, column) =
-            stat_shift_o[i] + stat_v_o[i] + std::fabs(o[i]) * row.stat_denominator + underflow;
-        bounds.weighted(bh, r, column) = weighted[i];
-      }
-      const double relative =
-          (row.shift_sum + row.denominator + 3.0 * keys * mu) * kEvaluationSlack;
-      bounds.l[at] = relative < kAnything ? relative : kInfinity;
-      bounds.LSE[at] = relative < 1.0 ? -std::log1p(-relative) : kInfinity;
-      bounds.m[at] = *std::ranges::max_element(eta_of);
-      bounds.eta[at] = row.eta;
-      bounds.spread[at] = row.spread;
+      RowBound row(roundings, static_cast<std::size_t>(shape.dv));
+      row.survey(problem, bh, scores);
+      row.settle();
+      row.weigh(problem, bh, scores);
+      row.finish(bounds, bh, r);
     }
+  return bounds;
+}
+
+struct OnlineSoftmaxBound::Progress {
+  Progress(const reference::Shape& whole, const kernels::Arithmetic& arithmetic, bool scores_exact)
+      : shape(whole), roundings(arithmetic, whole.n_kv, whole.d, scores_exact),
+        rows(static_cast<std::size_t>(whole.batch_heads * whole.n_q),
+             RowBound(roundings, static_cast<std::size_t>(whole.dv))) {}
+
+  reference::Shape shape;
+  Roundings roundings;
+  std::vector<RowBound> rows;
+  std::string obstacle;
+  bool settled = false;
+  std::mutex mutex;
+};
+
+OnlineSoftmaxBound::OnlineSoftmaxBound(const reference::Shape& whole,
+                                       const kernels::Arithmetic& arithmetic, bool scores_exact)
+    : progress_(new Progress(whole, arithmetic, scores_exact)) {}
+
+OnlineSoftmaxBound::~OnlineSoftmaxBound() = default;
+
+void OnlineSoftmaxBound::survey(const reference::Problem& chunk, unsigned threads) {
+  Progress& now = *progress_;
+  if (now.obstacle.empty())
+    now.obstacle = obstacle_in_inputs(chunk, now.shape.n_kv);
+  if (!now.obstacle.empty())
+    return;
+  reference::in_parallel(now.rows.size(), threads, [&](std::size_t at) {
+    const auto bh = static_cast<std::int64_t>(at) / now.shape.n_q;
+    const auto r = static_cast<std::int64_t>(at) % now.shape.n_q;
+    Scores scores;
+    scores.compute(chunk, bh, r, now.roundings.gamma_dot);
+    if (std::string overflow = overflow_in_scores(scores, now.shape, r); !overflow.empty()) {
+      const std::lock_guard lock(now.mutex);
+      if (now.obstacle.empty())
+        now.obstacle = std::move(overflow);
+    }
+    now.rows[at].survey(chunk, bh, scores);
+  });
+}
+
+void OnlineSoftmaxBound::weigh(const reference::Problem& chunk, unsigned threads) {
+  Progress& now = *progress_;
+  if (!now.obstacle.empty())
+    return;
+  if (!std::exchange(now.settled, true))
+    for (RowBound& row : now.rows)
+      row.settle();
+  reference::in_parallel(now.rows.size(), threads, [&](std::size_t at) {
+    const auto bh = static_cast<std::int64_t>(at) / now.shape.n_q;
+    const auto r = static_cast<std::int64_t>(at) % now.shape.n_q;
+    Scores scores;
+    scores.compute(chunk, bh, r, now.roundings.gamma_dot);
+    scores.weigh(now.rows[at].maximum());
+    now.rows[at].weigh(chunk, bh, scores);
+  });
+}
+
+Bounds OnlineSoftmaxBound::bounds() const {
+  Bounds bounds = empty_bounds(progress_->shape);
+  bounds.obstacle = progress_->obstacle;
+  if (!bounds.obstacle.empty() || progress_->shape.n_kv == 0)
+    return bounds;
+  for (std::size_t at = 0; at < progress_->rows.size(); ++at) {
+    const std::int64_t n_q = progress_->shape.n_q;
+    progress_->rows[at].finish(bounds, static_cast<std::int64_t>(at) / n_q,
+                               static_cast<std::int64_t>(at) % n_q);
+  }
   return bounds;
 }
 

@@ -46,6 +46,14 @@
 ///             sum_j p_j (e^eps_j - 1) + sum_j p_j e^eps_j gamma_{n'_j}  (+ 3 N mu).
 ///   LSE       m^ + ln l^ carries the logarithm of that factor and nothing else.
 ///
+/// Unknown insides (Arithmetic::known = false): the widest over keys in any order; tiles of any
+/// width, any tree of partial sums and merges; O normalised at every tile or at the end, alpha l
+/// rounded for l and for O apart; weights normalised before they meet V; division or a reciprocal
+/// that is off by an ulp; natural or base-2 exponentials, with log2 e in the scale, and the scale in Q;
+/// p against the tile's maximum and corrected, or against a maximum that lags by up to 6. However
+/// the N keys are cut into T tiles, Bc - 1 + 4 T <= 4 N: so n_j = 4 N + 6, n'_j = 2 N + 4,
+/// R_j = N + 1, eta with gamma_{d+5}, c at least 5 and mu at least 2^-126 (flush to zero).
+///
 /// Statistical expectation (Higham and Mary 2019: roundings behave as independent with mean zero):
 /// the same sums with n roundings replaced by sqrt(n), lambda = 1. Errors beyond kLambda times it
 /// are suspicious, not wrong.
@@ -54,6 +62,7 @@
 #include "kernels/kernel.hpp"
 #include "reference/problem.hpp"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -78,6 +87,24 @@ struct Bounds {
 /// own.
 Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmetic& arithmetic,
                       bool scores_exact = false);
+
+/// The same with the keys in chunks, each seen twice: survey() each in order, then weigh() each in
+/// order. Chunks are problems with the same queries; each but the last holds whole tiles. Apart from
+/// roundings of double, the answer is that of online_softmax.
+class OnlineSoftmaxBound {
+public:
+  OnlineSoftmaxBound(const reference::Shape& whole, const kernels::Arithmetic& arithmetic,
+                     bool scores_exact = false);
+  ~OnlineSoftmaxBound();
+
+  void survey(const reference::Problem& chunk, unsigned threads = 1);
+  void weigh(const reference::Problem& chunk, unsigned threads = 1);
+  Bounds bounds() const;
+
+private:
+  struct Progress;
+  std::unique_ptr<Progress> progress_;
+};
 
 /// max over all queries and keys of |scale| sum |q k|: no score is larger.
 double largest_score(const reference::Problem& problem);

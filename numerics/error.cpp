@@ -28,6 +28,13 @@ double error_of(float got, const reference::Enclosed& truth) {
   return (static_cast<double>(got) - truth.hi) - truth.lo;
 }
 
+reference::Enclosed l_at(double m, const reference::Truth& truth, std::size_t row) {
+  const reference::Enclosed &M = truth.m[row], &l = truth.l[row];
+  const bool same = m == M.hi; // also -Inf before any key, where a difference is NaN
+  const double factor = std::exp((same ? 0.0 : M.hi - m) + M.lo);
+  return {l.hi * factor, 0.0, (l.radius + l.hi * (M.radius + 0x1p-50)) * factor};
+}
+
 ErrorSummary summarize(const reference::State& state, const reference::Truth& truth,
                        const Bounds& bounds) {
   ErrorSummary summary;
@@ -35,6 +42,16 @@ ErrorSummary summarize(const reference::State& state, const reference::Truth& tr
   const auto exact = truth.O.elements();
   const auto bound = bounds.O.elements(), expected = bounds.expected.elements(),
              weighted = bounds.weighted.elements();
+  // A maximum that NaN can enter and never leaves.
+  const auto raise = [](double& maximum, double value) {
+    if (!std::isnan(maximum) && !(value <= maximum))
+      maximum = value;
+  };
+  for (std::size_t row = 0; row < state.l.size(); ++row) {
+    const double exact_l = l_at(double{state.m[row]}, truth, row).hi;
+    raise(summary.max_l_relative,
+          in_units(std::fabs(double{state.l[row]} - exact_l), kU * exact_l));
+  }
   std::vector<double> fractions;
   fractions.reserve(O.size());
   double squares = 0.0, sum = 0.0, bound_squares = 0.0, expected_squares = 0.0;
@@ -44,11 +61,6 @@ ErrorSummary summarize(const reference::State& state, const reference::Truth& tr
     const double relative = in_units(error, unit);
     const double ulps = in_units(std::fabs(error), ulp_of(exact[e].hi));
     fractions.push_back(in_units(std::fabs(error), bound[e]));
-    // A maximum that NaN can enter and never leaves.
-    const auto raise = [](double& maximum, double value) {
-      if (!std::isnan(maximum) && !(value <= maximum))
-        maximum = value;
-    };
     raise(summary.max_relative, std::fabs(relative));
     raise(summary.max_ulp, ulps);
     raise(summary.max_fraction, fractions.back());

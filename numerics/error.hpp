@@ -3,6 +3,8 @@
 /// error_of          got - truth with its sign, in double; the truth's own radius is not in it.
 ///                   NaN where either is NaN (decide NaN and Inf before any metric: see
 ///                   verdict.hpp)
+/// l_at              the exact l taken at a computed maximum m: truth.l times exp(M - m), and how far
+///                   that may be off
 /// summarize         max, RMS and mean of the errors of O in three units, and their distribution in
 ///                   ulp
 /// Units             u * sum_j p_j |v_j| with u = 2^-24 (relative), ulp of the truth (ulp.hpp),
@@ -18,6 +20,8 @@
 namespace fa1::numerics {
 
 double error_of(float got, const reference::Enclosed& truth);
+
+reference::Enclosed l_at(double m, const reference::Truth& truth, std::size_t row);
 
 /// Counts of |error| in ulp: [0], (0, 1/2], (1/2, 1], (1, 2], (2, 4], ... ; the last bin takes the
 /// rest and NaN.
@@ -35,6 +39,8 @@ struct ErrorSummary {
   double bound_relative = 0.0;  ///< bound / (u sum p|v|), RMS over the elements
   /// statistical expectation in the same unit, RMS over the elements
   double expected_relative = 0.0;
+  /// max |error of l| / (u l), l taken at the computed maximum; NaN where the kernel gives none
+  double max_l_relative = 0.0;
   std::array<std::int64_t, kUlpBins> ulp_histogram{};
 };
 

@@ -1,6 +1,8 @@
 #include "numerics/sweep.hpp"
 
 #include "reference/certified.hpp"
+#include "reference/key_stream.hpp"
+#include "reference/parallel.hpp"
 
 #include <boost/math/distributions/students_t.hpp>
 #include <fmt/format.h>
@@ -42,6 +44,7 @@ constexpr auto kKeys = std::to_array<Key>({{"bh", Values::whole},
                                            {"n_kv", Values::whole},
                                            {"d", Values::whole},
                                            {"dv", Values::whole},
+                                           {"rows", Values::whole},
                                            {"scale", Values::real},
                                            {"seed", Values::whole},
                                            {"dist", Values::word},
@@ -189,32 +192,96 @@ double work_of(const reference::Shape& shape) {
          static_cast<double>(shape.n_kv) * static_cast<double>(shape.d + shape.dv);
 }
 
-Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads) {
-  const reference::Problem problem = reference::make_problem(recipe);
+namespace {
+
+/// Keys that are made, run and certified together: whole tiles, within chunk_bytes, but all of them
+/// where the kernel cannot go on from its carries.
+std::int64_t keys_at_once(const reference::Recipe& recipe, const kernels::Kernel& kernel,
+                          std::int64_t chunk_bytes) {
+  const reference::Shape shape = reference::shape_of(recipe);
+  const std::int64_t bytes = 4 * shape.batch_heads * (shape.d + shape.dv);
+  const std::int64_t fit = chunk_bytes / std::max<std::int64_t>(bytes, 1);
+  const std::int64_t wanted = std::max(fit, reference::kMinKeysAtOnce);
+  if (shape.n_kv <= wanted || !kernel.resumes)
+    return std::max<std::int64_t>(shape.n_kv, 1);
+  const std::int64_t Bc = kernel.arithmetic.Bc;
+  return std::max(Bc, wanted / Bc * Bc);
+}
+
+struct Measured {
+  reference::State state;
+  reference::Truth truth;
+  Bounds bounds;
+};
+
+/// Chunk after chunk: the kernel beside the truth, each from where it stood.
+Measured measure_chunks(reference::KeyStream& stream, const kernels::Kernel& kernel,
+                        const kernels::Launch& launch, unsigned threads, Record& record) {
+  reference::State state = reference::start_state(stream.shape());
+  reference::Certifier certifier(stream.shape());
+  OnlineSoftmaxBound bound(stream.shape(), kernel.arithmetic);
+  for (std::int64_t c = 0; c < stream.chunks(); ++c) {
+    const reference::Problem& chunk = stream.chunk(c);
+    const auto job = [&](std::size_t which) {
+      const Stopwatch time;
+      if (which == 0) {
+        state = c == 0 ? kernels::run(kernel, chunk, launch)
+                       : kernels::resume(kernel, chunk, state, launch);
+        record.kernel_seconds += time.seconds();
+      } else {
+        certifier.absorb(chunk);
+        record.truth_seconds += time.seconds();
+        bound.survey(chunk);
+      }
+    };
+    reference::in_parallel(2, threads, job);
+  }
+  for (std::int64_t c = 0; c < stream.chunks(); ++c)
+    bound.weigh(stream.chunk(c), threads);
+  return {std::move(state), certifier.truth(), bound.bounds()};
+}
+
+Measured measure_at_once(const reference::Problem& problem, const kernels::Kernel& kernel,
+                         const kernels::Launch& launch, unsigned threads, Record& record) {
+  const Stopwatch kernel_time;
+  reference::State state = kernels::run(kernel, problem, launch);
+  record.kernel_seconds = kernel_time.seconds();
+  const Stopwatch truth_time;
+  reference::Truth truth = reference::certify(problem, threads);
+  record.truth_seconds = truth_time.seconds();
+  return {std::move(state), std::move(truth), online_softmax(problem, kernel.arithmetic)};
+}
+
+} // namespace
+
+Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
+               std::int64_t chunk_bytes) {
+  reference::KeyStream stream(recipe, keys_at_once(recipe, kernel, chunk_bytes), threads);
+  const bool at_once = stream.chunks() == 1;
+  if (at_once)
+    reference::require_memory(stream.shape(), stream.shape().n_kv, "");
   const kernels::Launch launch;
   Record record;
   record.recipe = recipe;
-  record.shape = problem.shape;
+  record.shape = stream.shape();
   record.kernel = kernel.id;
+  record.asked_by = kernel.asked_by;
   record.backend = kernel.backend;
   record.arithmetic = kernel.arithmetic;
   record.schedule = simt::to_string(launch.schedule);
 
-  const Stopwatch kernel_time;
-  const reference::State state = kernels::run(kernel, problem, launch);
-  record.kernel_seconds = kernel_time.seconds();
-  const Stopwatch truth_time;
-  const reference::Truth truth = reference::certify(problem, threads);
-  record.truth_seconds = truth_time.seconds();
-
-  const Bounds bounds = online_softmax(problem, kernel.arithmetic);
+  const auto [state, truth, bounds] =
+      at_once ? measure_at_once(stream.chunk(0), kernel, launch, threads, record)
+              : measure_chunks(stream, kernel, launch, threads, record);
   record.truth = truth.method;
+  if (!at_once)
+    record.truth += fmt::format("; keys in {} chunks", stream.chunks());
   record.error = summarize(state, truth, bounds);
   if (!bounds.obstacle.empty()) { // there is no bound, nor the unit that the errors are told in
     ErrorSummary& e = record.error;
     for (double* none :
          {&e.max_relative, &e.rms_relative, &e.mean_relative, &e.max_fraction, &e.median_fraction,
-          &e.max_expected, &e.bound_relative, &e.expected_relative})
+          &e.max_expected, &e.bound_relative, &e.expected_relative, &e.max_l_relative})
       *none = std::numeric_limits<double>::quiet_NaN();
   }
   record.not_finite =
@@ -223,7 +290,7 @@ Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, u
     record.eta = std::max(record.eta, eta);
   for (const double spread : bounds.spread)
     record.spread = std::max(record.spread, spread);
-  record.verdict = judge(problem, state, truth, bounds, kernel.gives_l_and_m);
+  record.verdict = judge(stream.chunk(0), state, truth, bounds, kernel.gives_l_and_m);
   return record;
 }
 

@@ -34,6 +34,8 @@ Finding judge_element(const Element& e, double eta, const std::string& obstacle)
   if (!(eta < kNoDigit))
     return {Judgement::undecided,
             fmt::format("scores carry no digit (their error bound is {:.3g})", eta)};
+  if (std::isinf(e.bound))
+    return {Judgement::undecided, "so many roundings have no finite bound"};
   if (!(error + e.truth.radius <= e.bound))
     return {Judgement::undecided,
             fmt::format("the truth's radius {:.3g} is too wide", e.truth.radius)};
@@ -69,18 +71,13 @@ private:
   bool heard_ = false;
 };
 
-/// l is the sum at the computed maximum: exact l times exp(M - m), and its bound is relative.
+/// l is the sum at the computed maximum, and its bound is relative.
 Element element_of_l(const reference::State& state, const reference::Truth& truth,
                      const Bounds& bounds, std::size_t at) {
   Element e;
   e.output = "l";
   e.got = state.l[at];
-  // also -Inf before any key, where a difference is NaN
-  const bool same_m = double{state.m[at]} == truth.m[at].hi;
-  const double factor =
-      std::exp((same_m ? 0.0 : truth.m[at].hi - double{state.m[at]}) + truth.m[at].lo);
-  e.truth = {truth.l[at].hi * factor, 0.0,
-             (truth.l[at].radius + truth.l[at].hi * (truth.m[at].radius + 0x1p-50)) * factor};
+  e.truth = l_at(double{state.m[at]}, truth, at);
   e.error = double{e.got} - e.truth.hi;
   e.bound = bounds.l[at] * std::fabs(e.truth.hi);
   e.ulps = std::fabs(e.error) / ulp_of(e.truth.hi);

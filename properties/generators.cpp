@@ -47,7 +47,20 @@ float ordinary_sigma() {
   return kSigmas[draw(kSigmas.size())];
 }
 
-Recipe random_recipe(const Limits& limits) {
+/// Limits for one problem of a kernel whose tile nobody told; wide tiles are rare, they cost most.
+Limits with_some_tile(Limits limits) {
+  const auto some = [] {
+    constexpr std::array<std::int64_t, 10> kTiles{1, 1, 2, 4, 8, 16, 16, 32, 64, 128};
+    return kTiles[draw(kTiles.size())];
+  };
+  limits.Br = std::min<std::int64_t>(some(), 32);
+  limits.Bc = some();
+  limits.most_keys = std::max<std::int64_t>(limits.most_keys, 2 * limits.Bc + 1);
+  return limits;
+}
+
+Recipe random_recipe(const Limits& asked) {
+  const Limits limits = asked.any_tile ? with_some_tile(asked) : asked;
   Recipe r;
   r.seed = 1 + draw(1'000'000);
   r.batch_heads = draw(4) == 0 ? 2 : 1;

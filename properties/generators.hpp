@@ -21,6 +21,7 @@ struct Limits {
   std::int64_t largest_d = 16; ///< d and dv
   std::int64_t Br = 4, Bc = 4;
   std::int64_t most_keys = 96;
+  bool any_tile = false; ///< Br and Bc are not known: each problem is drawn for a tile of 1 to 128
 };
 
 rc::Gen<float> any_float();

@@ -134,6 +134,11 @@ constexpr std::array kInvariants{
               laws::lse_consistent},
     Invariant{"truth", bound, output, Oracle::truth, as_stated,
               "O, l and LSE equal the certified reference", "O = softmax(s) V", laws::truth},
+    Invariant{
+        "given-scores", bound, output, Oracle::truth, not_asked,
+        "O, l and LSE equal the exact softmax of the scores as the kernel computes them, even "
+        "where these carry no digit",
+        "O = softmax(s^) V, s^ in fp32", laws::given_scores},
 
     // The error as a whole.
     Invariant{"expected-error", statistical, output, Oracle::truth, as_stated,

@@ -3,6 +3,7 @@
 #include "properties/transform.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace fa1::properties::laws {
 
@@ -55,6 +56,14 @@ const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc,
           (same_Bc ? other.Bc == kernel.Bc && other.Br != kernel.Br : other.Bc != kernel.Bc))
         candidates.push_back(&other);
   return candidates.empty() ? nullptr : candidates[choices() % candidates.size()];
+}
+
+float score_in_order(std::span<const float> q, std::span<const float> k, float scale,
+                     bool contracted) {
+  float dot = 0.0f;
+  for (std::size_t i = 0; i < q.size(); ++i)
+    dot = contracted ? std::fmaf(q[i], k[i], dot) : dot + q[i] * k[i];
+  return dot * scale;
 }
 
 } // namespace fa1::properties::laws

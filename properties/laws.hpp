@@ -4,6 +4,7 @@
 #include "properties/property.hpp"
 
 #include <random>
+#include <span>
 
 namespace fa1::properties::laws {
 
@@ -46,6 +47,7 @@ Outcome duplicate_keys(const Case& c);
 Outcome uniform(const Case& c);
 Outcome lse_consistent(const Case& c);
 Outcome truth(const Case& c);
+Outcome given_scores(const Case& c);
 
 // laws_statistical.cpp: the error as a whole against its expectation
 Outcome expected_error(const Case& c);
@@ -56,6 +58,11 @@ std::uint64_t hash_of(std::string_view text);
 
 /// The stream of a case's own choices: a function of the recipe's text alone.
 std::mt19937_64 choices_of(const Case& c);
+
+/// s_j in the contract's order: a serial sum from 0, the scale after it, fused where the kernel
+/// fuses.
+float score_in_order(std::span<const float> q, std::span<const float> k, float scale,
+                     bool contracted);
 
 /// The borders of the tiles, as numbers of keys: Bc, 2 Bc, ..., n_kv; at most `most` of them, the
 /// first and last included.

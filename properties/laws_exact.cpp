@@ -37,16 +37,6 @@ bool weights_far_from_underflow(const Bounds& bounds) {
   return std::ranges::all_of(bounds.spread, [](double spread) { return spread <= 40.0; });
 }
 
-/// s_j in the contract's order: a serial sum from 0, the scale after it, fused where the kernel
-/// fuses.
-float score_in_order(std::span<const float> q, std::span<const float> k, float scale,
-                     bool contracted) {
-  float dot = 0.0f;
-  for (std::size_t i = 0; i < q.size(); ++i)
-    dot = contracted ? std::fmaf(q[i], k[i], dot) : dot + q[i] * k[i];
-  return dot * scale;
-}
-
 } // namespace
 
 Outcome m_exact(const Case& c) {

@@ -508,4 +508,49 @@ Outcome truth(const Case& c) {
   return outcome;
 }
 
+Outcome given_scores(const Case& c) {
+  if (!scores_are_reproducible(c.kernel))
+    return not_applicable("the kernel's own scores are not known");
+  const reference::Shape& shape = c.problem.shape;
+  const State state = kernels::run(c.kernel, c.problem);
+
+  Findings findings;
+  double fraction = 0.0;
+  std::string undecided = "no keys";
+  for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
+    for (std::int64_t row = 0; row < shape.n_q; ++row) {
+      // The same scores as exact products: q = 1, k_j = s_j, scale = 1.
+      Problem given{{1, 1, shape.n_kv, 1, shape.dv},
+                    1.0f,
+                    Tensor<float>(1, 1, 1),
+                    Tensor<float>(1, shape.n_kv, 1),
+                    Tensor<float>(1, shape.n_kv, shape.dv)};
+      given.Q(0, 0, 0) = 1.0f;
+      for (std::int64_t j = 0; j < shape.n_kv; ++j) {
+        given.K(0, j, 0) = score_in_order(c.problem.Q.row(bh, row), c.problem.K.row(bh, j),
+                                          c.problem.scale, c.kernel.arithmetic.contracted);
+        std::ranges::copy(c.problem.V.row(bh, j), given.V.row(0, j).begin());
+      }
+      const auto at = static_cast<std::size_t>(bh * shape.n_q + row);
+      State alone{Tensor<float>(1, 1, shape.dv), {state.l[at]}, {state.m[at]}};
+      std::ranges::copy(state.O.row(bh, row), alone.O.row(0, 0).begin());
+      const Bounds bounds = numerics::online_softmax(given, c.kernel.arithmetic, true);
+      numerics::Verdict verdict =
+          numerics::judge(given, alone, reference::certify(given), bounds, c.kernel.gives_l_and_m);
+      if (verdict.judgement == numerics::Judgement::undecided) {
+        undecided = verdict.why;
+        continue;
+      }
+      verdict.worst.batch_head = bh;
+      verdict.worst.row = row;
+      findings.require(verdict.judgement != numerics::Judgement::proved_wrong,
+                       [&] { return to_string(verdict) + "; scores as the kernel computes them"; });
+      if (bounds.obstacle.empty()) // otherwise right to the last bit, with no bound to compare with
+        fraction = std::max(fraction, verdict.worst.fraction());
+    }
+  Outcome outcome = std::move(findings).outcome(undecided.c_str());
+  outcome.fraction = fraction;
+  return outcome;
+}
+
 } // namespace fa1::properties::laws

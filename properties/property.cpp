@@ -15,6 +15,8 @@ Limits limits_of(const kernels::Kernel& kernel) {
   limits.Br = kernel.Br;
   limits.Bc = kernel.Bc;
   limits.most_keys = std::max<std::int64_t>(96, 2 * kernel.Bc + 1);
+  // A tile that nobody told may be of any usual size.
+  limits.any_tile = !kernel.arithmetic.known && kernel.Br == 1 && kernel.Bc == 1;
   return limits;
 }
 
@@ -37,19 +39,24 @@ Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe,
     // the kernel broke a rule of CUDA: a finding, not a fault of the laboratory
   } catch (const simt::ExecutorError& error) {
     return {Answer::violated, 0.0, error.what()};
+  } catch (const kernels::KernelFault& fault) {
+    return {Answer::violated, 0.0, fault.what(), fault.hung()};
+  } catch (const kernels::UnsupportedShape& declined) {
+    return {Answer::not_applicable, 0.0, declined.what()};
   }
 }
 
-std::string replay_line(std::string_view recipe, std::string_view kernel,
+std::string replay_line(std::string_view recipe, const kernels::Kernel& kernel,
                         std::string_view invariant) {
-  std::string line = "./fa1lab repro '" + std::string(recipe) + "' --kernel " + std::string(kernel);
+  std::string line = "./fa1lab repro '" + std::string(recipe) + "' " +
+                     (kernel.asked_by.empty() ? "--kernel " + kernel.id : kernel.asked_by);
   if (!invariant.empty())
     line += " --invariant " + std::string(invariant);
   return line;
 }
 
 std::string LawResult::replay() const {
-  return replay_line(violated ? shrunk_recipe : worst_recipe, kernel->id, invariant->id);
+  return replay_line(violated ? shrunk_recipe : worst_recipe, *kernel, invariant->id);
 }
 
 LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases,
@@ -60,12 +67,16 @@ LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int c
   const auto generator = any_recipe(limits_of(kernel));
 
   const std::string id = std::string(invariant.id) + "/" + kernel.id;
+  bool hung = false; // then nothing is shrunk: every step would cost a time limit
   const PropertyReport report =
       // every pair of law and kernel sees recipes of its own
       run_property(id, {cases, seed ^ laws::hash_of(id), shrinks}, [&] {
         const reference::Recipe recipe = *generator;
+        if (hung)
+          return;
         const Outcome outcome = check_case(invariant, recipe, kernel);
         if (outcome.answer == Answer::violated) {
+          hung = outcome.hung;
           // While shrinking, the last violation seen is always the smallest so far.
           result.violated = true;
           result.violation = outcome.detail;

@@ -47,6 +47,7 @@ struct Outcome {
   Answer answer = Answer::holds;
   double fraction = 0.0; ///< worst error as a fraction of its bound; exact laws: 0
   std::string detail;    ///< violated: what was found and what would be right; not applicable: why
+  bool hung = false;     ///< violated by a run that did not end
 };
 
 struct Invariant {
@@ -89,8 +90,9 @@ struct LawResult {
 LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int cases,
                 std::uint64_t seed, bool shrinks = true);
 
-/// The line that repeats one finding: ./fa1lab repro '<recipe>' --kernel ID [--invariant LAW]
-std::string replay_line(std::string_view recipe, std::string_view kernel,
+/// The line that repeats one finding: ./fa1lab repro '<recipe>' --kernel ID [--invariant LAW], or
+/// --plugin LIB.so in the place of --kernel.
+std::string replay_line(std::string_view recipe, const kernels::Kernel& kernel,
                         std::string_view invariant = {});
 
 } // namespace fa1::properties

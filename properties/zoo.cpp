@@ -17,28 +17,23 @@ std::vector<Specimen> specimens(std::span<const kernels::Kernel> table) {
   for (const kernels::Kernel& kernel : table) {
     if (list.empty() || list.back().variant != kernel.variant)
       list.push_back({kernel.variant, {}});
-    list.back().tiles.push_back(&kernel);
+    list.back().tiles.push_back(kernel);
   }
   return list;
-}
-
-std::string Hunt::replay(std::string_view law) const {
-  return killed ? replay_line(recipe, kernel, law) : std::string();
 }
 
 Hunt hunt(const Invariant& law, const Specimen& specimen, int cases, std::uint64_t seed) {
   const auto start = std::chrono::steady_clock::now();
   Hunt result;
   const auto ask = [&](int count, std::uint64_t seed_here) {
-    for (const kernels::Kernel* kernel : specimen.tiles) {
-      const LawResult found = check(law, *kernel, count, seed_here, false);
+    for (const kernels::Kernel& kernel : specimen.tiles) {
+      const LawResult found = check(law, kernel, count, seed_here, false);
       result.held += found.held;
       result.cases += found.held + found.not_applicable + (found.violated ? 1 : 0);
       if (found.violated) {
         result.killed = true;
-        result.kernel = kernel->id;
-        result.recipe = found.shrunk_recipe;
         result.detail = found.violation;
+        result.replay = found.replay();
         return;
       }
     }
@@ -55,9 +50,9 @@ bool gate_sees(const numerics::Gate& gate, const Specimen& specimen) {
     const reference::Problem problem = reference::make_problem(reference::parse_recipe(text));
     const reference::Truth truth = reference::certify(problem);
     const reference::Tensor<float> plain = numerics::plain_attention(problem);
-    for (const kernels::Kernel* kernel : specimen.tiles) {
+    for (const kernels::Kernel& kernel : specimen.tiles) {
       try {
-        const reference::State state = kernels::run(*kernel, problem);
+        const reference::State state = kernels::run(kernel, problem);
         if (!gate.accepts({state.O, truth.O, plain}))
           return true;
       } catch (const simt::ExecutorError&) {

@@ -20,9 +20,9 @@ namespace fa1::properties {
 
 struct Specimen {
   std::string variant; ///< mutant.no_alpha_on_O, rewrite.kahan
-  std::vector<const kernels::Kernel*> tiles;
+  std::vector<kernels::Kernel> tiles;
 
-  const kernels::Kernel& kernel() const { return *tiles.front(); }
+  const kernels::Kernel& kernel() const { return tiles.front(); }
   /// Without the word before the dot.
   std::string name() const { return variant.substr(variant.find('.') + 1); }
 };
@@ -34,9 +34,7 @@ struct Hunt {
   int cases = 0;        ///< asked until the kill, or in all
   int held = 0;         ///< of these, where the law applied
   double seconds = 0.0; ///< until the kill, or in all
-  std::string kernel, recipe, detail;
-
-  std::string replay(std::string_view law) const;
+  std::string detail, replay;
 };
 
 /// At most `cases` on each tile.

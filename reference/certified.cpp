@@ -1,19 +1,16 @@
 #include "reference/certified.hpp"
 
 #include "reference/certified_simd.hpp"
-
-#include <boost/multiprecision/mpfr.hpp>
+#include "reference/certified_wide.hpp"
+#include "reference/parallel.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <new>
-#include <thread>
 
 // Numbers like (2), (3) refer to the derivation in CERTIFIED.md. All constants of the radius are
 // here and in certified_simd.hpp; radii are computed in double, with factors like 1.01 that cover
@@ -49,6 +46,13 @@ Pair divide(const Pair& a, const Pair& b) {
   const double quotient = a.hi / b.hi;
   const double rest = std::fma(-quotient, b.hi, a.hi) + (a.lo - quotient * b.lo);
   return two_sum(quotient, rest / b.hi);
+}
+
+/// (7) Relative error at most 3.1 u^2.
+Pair add(const Pair& a, const Pair& b) {
+  const Pair s = two_sum(a.hi, b.hi), t = two_sum(a.lo, b.lo);
+  const Pair v = two_sum(s.hi, s.lo + t.hi);
+  return two_sum(v.hi, t.lo + v.lo);
 }
 
 /// Doubles at an address that a vector load likes.
@@ -111,12 +115,38 @@ Keys survey(const Problem& problem, std::int64_t bh) {
 
 std::int64_t rounded_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
 
-/// One thread's workspace, and the work.
+/// The sums over the keys seen so far, of every row: what chunks are added to.
+struct Sums {
+  Sums(const Shape& shape)
+      : O(shape.batch_heads, shape.n_q, shape.dv),
+        rows(static_cast<std::size_t>(shape.batch_heads * shape.n_q)),
+        special_columns(static_cast<std::size_t>(shape.batch_heads * shape.dv), 0) {}
+
+  struct Row {
+    Pair M{-kInf, 0.0};             ///< of the scores that are not NaN
+    double eta = 0.0;               ///< how far a score may be off
+    bool nan = false;               ///< a score was NaN or +Inf
+    Enclosed L;                     ///< sum of exp(s - M), for this very M
+    std::unique_ptr<WideSums> wide; ///< holds the sums instead, once a chunk needed it
+  };
+
+  Row& row(std::int64_t bh, std::int64_t q) {
+    return rows[static_cast<std::size_t>(bh * O.rows() + q)];
+  }
+
+  Tensor<Enclosed> O; ///< sum of exp(s - M) v
+  std::vector<Row> rows;
+  std::int64_t keys = 0;
+  std::vector<char> special_columns; ///< [batch-head][column]: V holds NaN or Inf there
+  Tensor<double> special;            ///< what such a column comes to; empty where there is none
+};
+
+/// One thread's workspace, and the work on one chunk of keys.
 class Worker {
 public:
   Worker(const simd::Kernels& kernels, const Problem& problem, bool given_scores,
-         std::int64_t rows_at_once, Truth& truth)
-      : kernels_(kernels), table_(simd::exp_table()), problem_(problem), truth_(truth),
+         std::int64_t rows_at_once, Sums& sums)
+      : kernels_(kernels), table_(simd::exp_table()), problem_(problem), sums_(sums),
         shape_(problem.shape), given_(given_scores), padded_(rounded_up(shape_.n_kv, kBlock)),
         columns_(rounded_up(shape_.dv, kGroup)), stored_(rows_at_once * padded_ <= kStoredScores),
         stride_(stored_ ? padded_ : kBlock), rows_(static_cast<std::size_t>(rows_at_once)),
@@ -140,6 +170,7 @@ public:
       row(r).M.hi += 0.0; // -0 and 0 tie: always 0
       row(r).weighed = settle_maximum(keys, bh, first + r, row(r));
       any = any || row(r).weighed;
+      add_special_columns(keys, bh, first + r);
     }
     if (!any)
       return;
@@ -156,13 +187,9 @@ public:
                               O_lo_ + r * columns_, O_size_ + r * columns_);
     }
     for (std::int64_t r = 0; r < count; ++r)
-      if (row(r).weighed) {
-        finish_row(bh, first + r, r);
-        overrule_special_columns(keys, bh, first + r);
-      }
+      if (row(r).weighed)
+        add_row(bh, first + r, r);
   }
-
-  std::int64_t exact_rows() const { return exact_rows_; }
 
 private:
   struct Row {
@@ -278,29 +305,27 @@ private:
 
   /// m, and everything of a row that is not weighed in double-double; true where it is.
   bool settle_maximum(const Keys& keys, std::int64_t bh, std::int64_t q, const Row& now) {
-    const auto at = static_cast<std::size_t>(bh * shape_.n_q + q);
-    if (shape_.n_kv == 0) {
-      truth_.m[at] = truth_.LSE[at] = {-kInf, 0.0, 0.0};
-      return false; // O and l are 0 already
-    }
+    Sums::Row& row = sums_.row(bh, q);
+    row.nan = row.nan || now.nan || now.M.hi == kInf;
     const bool finite = std::isfinite(now.M.hi);
     if (finite && now.eta > kWidestEta) {
-      exact_row(keys, bh, q, now);
+      add_wide_row(keys, bh, q);
       return false;
     }
-    truth_.m[at] = {now.M.hi, now.M.lo, finite ? now.eta : 0.0};
-    if (now.nan || !finite) {
-      set_nan(bh, q);
+    if (finite)
+      row.eta = std::max(row.eta, now.eta);
+    if (row.nan || !finite) { // the maximum is all that is left to know
+      raise_maximum(row, now.M);
       return false;
     }
     return true;
   }
 
-  void set_nan(std::int64_t bh, std::int64_t q) {
-    const auto at = static_cast<std::size_t>(bh * shape_.n_q + q);
-    truth_.l[at] = truth_.LSE[at] = {kNaN, 0.0, 0.0};
-    for (Enclosed& o : truth_.O.row(bh, q))
-      o = {kNaN, 0.0, 0.0};
+  static void raise_maximum(Sums::Row& row, const Pair& M) {
+    if (row.wide != nullptr)
+      row.wide->raise_maximum(M.hi, M.lo);
+    else if (M.hi > row.M.hi || (M.hi == row.M.hi && M.lo > row.M.lo))
+      row.M = M;
   }
 
   /// Is the weight of a key exactly 0? Never for a finite score.
@@ -314,17 +339,15 @@ private:
 
   /// NaN and Inf of V: a weight of 0 (score -Inf) times Inf is NaN, and so are Inf and -Inf
   /// together.
-  void overrule_special_columns(const Keys& keys, std::int64_t bh, std::int64_t q) {
-    for (const auto& [key, column] : keys.special_values)
-      truth_.O(bh, q, column) = {0.0, 0.0, 0.0};
+  void add_special_columns(const Keys& keys, std::int64_t bh, std::int64_t q) {
     for (const auto& [key, column] : keys.special_values) {
       const auto value = static_cast<double>(problem_.V(bh, key, column));
-      truth_.O(bh, q, column).hi += weightless(keys, bh, q, key) ? 0.0 * value : value;
+      sums_.special(bh, q, column) += weightless(keys, bh, q, key) ? 0.0 * value : value;
     }
   }
 
-  /// (5) to (10)
-  void finish_row(std::int64_t bh, std::int64_t q, std::int64_t r) {
+  /// (5) to (7) for this chunk, and (11) to what came before it.
+  void add_row(std::int64_t bh, std::int64_t q, std::int64_t r) {
     const Row& now = row(r);
     Pair L{now.L.hi[0], now.L.lo[0]};
     double Y = now.L.size[0];
@@ -336,139 +359,92 @@ private:
     const double tiny = (n + 64.0) * 0x1p-869;
     const double weights = simd::kExpBase + now.eta;
     const double in_blocks = (9100.0 + 3.1 * (n / kBlock + 1.0)) * kU2;
-    const double E_L = (weights + 3.1 * (n / kGroup + 9.0) * kU2) * Y * 1.02 + tiny;
-    const double L_below = (L.hi - E_L) * (1.0 - 0x1p-20);
-
-    const auto at = static_cast<std::size_t>(bh * shape_.n_q + q);
-    truth_.l[at] = {L.hi, L.lo, (E_L + 1.01 * now.eta * L.hi) * 1.01};
-    truth_.LSE[at] = log_sum(now, L, E_L / L_below);
-    for (std::int64_t c = 0; c < shape_.dv; ++c) {
+    const Enclosed of_L{L.hi, L.lo, (weights + 3.1 * (n / kGroup + 9.0) * kU2) * Y * 1.02 + tiny};
+    const auto of_O = [&](std::int64_t c) {
       const std::int64_t i = r * columns_ + c;
-      const Pair o = divide({O_hi_[i], O_lo_[i]}, L);
-      const double E_N = (weights + in_blocks) * O_size_[i] * 1.02 + tiny;
-      const double size = std::fabs(o.hi);
-      truth_.O(bh, q, c) = {o.hi, o.lo, ((E_N + size * E_L) / L_below + 0x1p-102 * size) * 1.01};
-    }
-  }
-
-  static Pair add(const Pair& a, const Pair& b) { // relative error at most 3.1 u^2
-    const Pair s = two_sum(a.hi, b.hi), t = two_sum(a.lo, b.lo);
-    const Pair v = two_sum(s.hi, s.lo + t.hi);
-    return two_sum(v.hi, t.lo + v.lo);
-  }
-
-  /// (10) LSE = M + ln L
-  Enclosed log_sum(const Row& now, const Pair& L, double relative) const {
-    // Few bits, so that libraries whose logarithms differ in the last place agree here.
-    const auto y = static_cast<double>(static_cast<float>(std::log(std::max(L.hi, 1.0))));
-    std::array<double, kGroup> e{-y}, e_lo{};
-    kernels_.exponentials(table_, kGroup, e.data(), e_lo.data());
-    // t = L exp(-y) - 1, and ln(1 + t)
-    const double product = L.hi * e[0];
-    const double error = std::fma(L.hi, e[0], -product) + (L.hi * e_lo[0] + L.lo * e[0]);
-    const Pair t = two_sum(product - 1.0, error);
-    const double x = t.hi;
-    const double series = t.lo + x * x * (-0.5 + x * (1.0 / 3.0 - x * 0.25));
-    const Pair log = add({y, 0.0}, two_sum(x, series));
-    const Pair total = add(now.M, log);
-    const double used = simd::kExpBase * (1.0 + y * simd::kExpSlope) + 0x1p-95;
-    const double series_error = x * x * 0x1p-50 + std::fabs(x * x * x * x * x);
-    const double rounded = 0x1p-104 * (std::fabs(total.hi) + std::fabs(now.M.hi) + y);
-    return {total.hi, total.lo, (1.01 * relative + used + series_error + rounded) * 1.01};
-  }
-
-  // -------------------------------------------------------------------------------------------------
-  // Rows with enormous scores
-
-  /// 1030 bits: every finite score is a multiple of 2^-447 below 2^400 and a sum of such, hence
-  /// exact.
-  using Exact = boost::multiprecision::number<boost::multiprecision::mpfr_float_backend<310>,
-                                              boost::multiprecision::et_off>;
-  /// 167 bits for what follows the exponential.
-  using Wide = boost::multiprecision::number<boost::multiprecision::mpfr_float_backend<50>,
-                                             boost::multiprecision::et_off>;
-
-  Exact exact_score(std::int64_t bh, std::int64_t q, std::int64_t key) const {
-    Exact dot = 0;
-    for (std::int64_t i = 0; i < shape_.d; ++i)
-      dot += Exact(static_cast<double>(problem_.Q(bh, q, i)) *
-                   static_cast<double>(problem_.K(bh, key, i)));
-    return dot * Exact(problem_.scale);
-  }
-
-  template <class Number> static Pair split(const Number& x) {
-    const auto hi = x.template convert_to<double>();
-    return {hi, Number(x - Number(hi)).template convert_to<double>()};
-  }
-
-  /// Exact scores and maximum; x = s - M is rounded to 167 bits where it is above -700, so a weight
-  /// is off by less than (700 + 2) 2^-166 and a sum of n terms by (n + 1024) 2^-166 relative to its
-  /// sum of moduli. The last step, to hi + lo, rounds by at most 2^-106 of hi.
-  void exact_row(const Keys& keys, std::int64_t bh, std::int64_t q, const Row& now) {
-    ++exact_rows_;
-    const std::int64_t n = shape_.n_kv, dv = shape_.dv;
-    const auto at = static_cast<std::size_t>(bh * shape_.n_q + q);
-    // The query is finite, or eta would be 0; a special score is NaN or infinite.
-    const auto counts = [&](std::int64_t j) {
-      return keys.finite[static_cast<std::size_t>(j)] != 0;
+      return Enclosed{O_hi_[i], O_lo_[i], (weights + in_blocks) * O_size_[i] * 1.02 + tiny};
     };
-    bool first = true;
-    Exact M = 0;
-    for (std::int64_t j = 0; j < n; ++j)
-      if (counts(j)) {
-        const Exact s = exact_score(bh, q, j);
-        if (first || s > M)
-          M = s;
-        first = false;
-      }
-    const auto enclosed = [](const Pair& parts, double radius) {
-      return Enclosed{parts.hi, parts.lo, radius + 0x1p-105 * std::fabs(parts.hi) + 0x1p-1070};
-    };
-    truth_.m[at] = enclosed(split(M), 0.0);
-    if (now.nan) {
-      set_nan(bh, q);
+
+    Sums::Row& all = sums_.row(bh, q);
+    if (all.wide != nullptr) {
+      WideSums chunk(now.M.hi, now.M.lo, of_L, shape_.dv);
+      for (std::int64_t c = 0; c < shape_.dv; ++c)
+        chunk.set(c, of_O(c));
+      all.wide->add(chunk);
       return;
     }
+    const bool first = all.M.hi == -kInf; // no weight so far
+    const Rescale rescale = first ? Rescale{} : rescale_to_larger(all.M, now.M);
+    all.L = first ? of_L : rescale.sum(all.L, of_L);
+    for (std::int64_t c = 0; c < shape_.dv; ++c) {
+      Enclosed& o = sums_.O(bh, q, c);
+      o = first ? of_O(c) : rescale.sum(o, of_O(c));
+    }
+    raise_maximum(all, now.M);
+  }
 
-    Wide L = 0;
-    std::vector<Wide> sums(static_cast<std::size_t>(dv), Wide(0));
-    std::vector<double> moduli(static_cast<std::size_t>(dv), 0.0);
-    for (std::int64_t j = 0; j < n; ++j) {
-      if (!counts(j))
-        continue;
-      const Exact x = exact_score(bh, q, j) - M;
-      if (x < simd::kLowestArgument)
-        continue;
-      const Wide w = exp(Wide(x));
-      L += w;
-      for (std::int64_t c = 0; c < dv; ++c) {
-        const float value = problem_.V(bh, j, c);
-        if (!std::isfinite(value))
-          continue; // overruled below
-        sums[static_cast<std::size_t>(c)] += w * Wide(value);
-        moduli[static_cast<std::size_t>(c)] +=
-            w.convert_to<double>() * std::fabs(static_cast<double>(value));
-      }
+  /// A factor exp(x) <= 1 and its relative error.
+  struct Factor {
+    Pair value{1.0, 0.0};
+    double error = 0.0;
+  };
+
+  /// (11) Two sums that were taken at two maxima, together at the larger.
+  struct Rescale {
+    Factor before, now;
+
+    Enclosed sum(const Enclosed& a, const Enclosed& b) const {
+      const Enclosed x = product(a, before), y = product(b, now);
+      const Pair z = add({x.hi, x.lo}, {y.hi, y.lo});
+      return {z.hi, z.lo, (x.radius + y.radius + 3.1 * kU2 * std::fabs(z.hi)) * (1.0 + 0x1p-48)};
     }
-    const auto N = static_cast<double>(n);
-    const double relative = (N + 1024.0) * 0x1p-164;
-    const double tiny = (N + 1.0) * 0x1p-869;
-    const double size_L = L.convert_to<double>(); // at least 1: the maximum itself
-    truth_.l[at] = enclosed(split(L), relative * size_L + tiny);
-    truth_.LSE[at] = enclosed(split(Exact(M + Exact(log(L)))), 2.0 * relative + tiny);
-    for (std::int64_t c = 0; c < dv; ++c) {
-      const auto column = static_cast<std::size_t>(c);
-      const Pair parts = split(Wide(sums[column] / L));
-      truth_.O(bh, q, c) = enclosed(
-          parts, 1.01 * relative * (moduli[column] / size_L + 2.0 * std::fabs(parts.hi)) + tiny);
+
+    static Enclosed product(const Enclosed& a, const Factor& f) {
+      if (f.error == 0.0) // exactly 1
+        return a;
+      const double p = a.hi * f.value.hi;
+      const double rest = std::fma(a.hi, f.value.hi, -p) + (a.hi * f.value.lo + a.lo * f.value.hi);
+      const Pair z = two_sum(p, rest);
+      // 2^-1000: a factor below exp(-700) was taken as 0.
+      return {z.hi, z.lo,
+              (a.radius * (f.value.hi + 0x1p-1000) + std::fabs(p) * f.error) * (1.0 + 0x1p-48) +
+                  std::fabs(a.hi) * 0x1p-1000 + 0x1p-1060};
     }
-    overrule_special_columns(keys, bh, q);
+  };
+
+  Rescale rescale_to_larger(const Pair& before, const Pair& now) const {
+    Rescale rescale;
+    const bool rises = now.hi > before.hi || (now.hi == before.hi && now.lo > before.lo);
+    const Pair& low = rises ? before : now;
+    const Pair& high = rises ? now : before;
+    const Pair difference = two_sum(low.hi, -high.hi);
+    const Pair x = two_sum(difference.hi, difference.lo + (low.lo - high.lo));
+    if (x.hi == 0.0 && x.lo == 0.0)
+      return rescale;
+    std::array<double, kGroup> e{x.hi}, e_lo{x.lo};
+    kernels_.exponentials(table_, kGroup, e.data(), e_lo.data());
+    const double argument =
+        0x1p-52 * (std::fabs(low.lo) + std::fabs(high.lo) + std::fabs(difference.lo));
+    const double used = simd::kExpBase * (1.0 + std::fabs(x.hi) * simd::kExpSlope);
+    (rises ? rescale.before : rescale.now) = {{e[0], e_lo[0]}, (used + argument + 0x1p-102) * 1.01};
+    return rescale;
+  }
+
+  /// Exact scores: this chunk of a row whose scores are enormous.
+  void add_wide_row(const Keys& keys, std::int64_t bh, std::int64_t q) {
+    Sums::Row& all = sums_.row(bh, q);
+    if (all.wide == nullptr) {
+      all.wide = std::make_unique<WideSums>(all.M.hi, all.M.lo, all.L, shape_.dv);
+      for (std::int64_t c = 0; c < shape_.dv; ++c)
+        all.wide->set(c, sums_.O(bh, q, c));
+    }
+    all.wide->add(WideSums(problem_, bh, q, keys.finite, !all.nan));
   }
 
   const simd::Kernels& kernels_;
   const simd::ExpTable& table_;
   const Problem& problem_;
-  Truth& truth_;
+  Sums& sums_;
   const Shape& shape_;
   bool given_;
   std::int64_t padded_, columns_;
@@ -480,52 +456,131 @@ private:
   Doubles s_hi_, s_lo_;          ///< [row][stride_]
   Doubles O_hi_, O_lo_, O_size_; ///< [row][columns_]
   simd::Weights weights_;
-  std::int64_t exact_rows_ = 0;
 };
+
+/// (10) LSE = M + ln L
+Enclosed log_sum(const simd::Kernels& kernels, const Pair& M, const Enclosed& L, double relative) {
+  // Few bits, so that libraries whose logarithms differ in the last place agree here.
+  const auto y = static_cast<double>(static_cast<float>(std::log(std::max(L.hi, 1.0))));
+  std::array<double, kGroup> e{-y}, e_lo{};
+  kernels.exponentials(simd::exp_table(), kGroup, e.data(), e_lo.data());
+  // t = L exp(-y) - 1, and ln(1 + t)
+  const double product = L.hi * e[0];
+  const double error = std::fma(L.hi, e[0], -product) + (L.hi * e_lo[0] + L.lo * e[0]);
+  const Pair t = two_sum(product - 1.0, error);
+  const double x = t.hi;
+  const double series = t.lo + x * x * (-0.5 + x * (1.0 / 3.0 - x * 0.25));
+  const Pair log = add({y, 0.0}, two_sum(x, series));
+  const Pair total = add(M, log);
+  const double used = simd::kExpBase * (1.0 + y * simd::kExpSlope) + 0x1p-95;
+  const double series_error = x * x * 0x1p-50 + std::fabs(x * x * x * x * x);
+  const double rounded = 0x1p-104 * (std::fabs(total.hi) + std::fabs(M.hi) + y);
+  return {total.hi, total.lo, (1.01 * relative + used + series_error + rounded) * 1.01};
+}
 
 } // namespace
 
-Truth simd::certify_on(const Unit& unit, const Problem& problem, bool given_scores,
-                       unsigned threads) {
-  const Shape& shape = problem.shape;
-  const auto rows = static_cast<std::size_t>(shape.batch_heads * shape.n_q);
-  Truth truth{Tensor<Enclosed>(shape.batch_heads, shape.n_q, shape.dv), std::vector<Enclosed>(rows),
-              std::vector<Enclosed>(rows), std::vector<Enclosed>(rows), ""};
+struct Certifier::Progress {
+  simd::Kernels kernels;
+  bool given_scores;
+  Shape shape;
+  Sums sums;
+};
 
+Certifier::Certifier(const Shape& shape, bool given_scores)
+    : Certifier(simd::best_unit(), shape, given_scores) {}
+
+Certifier::Certifier(const simd::Unit& unit, const Shape& shape, bool given_scores)
+    : progress_(new Progress{unit.kernels, given_scores, shape, Sums(shape)}) {}
+
+Certifier::~Certifier() = default;
+
+void Certifier::absorb(const Problem& chunk, unsigned threads) {
+  Sums& sums = progress_->sums;
+  const Shape& shape = chunk.shape;
+  sums.keys += shape.n_kv;
+  if (shape.n_kv == 0)
+    return;
   const std::int64_t workers = std::max<std::int64_t>(threads, 1);
   const std::int64_t group =
       std::clamp<std::int64_t>((shape.n_q + workers - 1) / workers, 1, kRows);
   const std::int64_t groups = (shape.n_q + group - 1) / group;
-  std::int64_t exact_rows = 0;
-  std::mutex guard;
-  std::exception_ptr failure;
   for (std::int64_t bh = 0; bh < shape.batch_heads && groups > 0; ++bh) {
-    const Keys keys = survey(problem, bh);
+    const Keys keys = survey(chunk, bh);
+    if (!keys.special_values.empty() && sums.special.size() == 0)
+      sums.special = Tensor<double>(shape.batch_heads, shape.n_q, shape.dv);
+    for (const auto& [key, column] : keys.special_values)
+      sums.special_columns[static_cast<std::size_t>(bh * shape.dv + column)] = 1;
+    const auto lanes = static_cast<std::size_t>(std::min(workers, groups));
     std::atomic<std::int64_t> next = 0;
-    const auto work = [&] {
-      try {
-        Worker worker(unit.kernels, problem, given_scores, group, truth);
-        for (std::int64_t g = next++; g < groups; g = next++)
-          worker.rows(keys, bh, g * group, std::min(group, shape.n_q - g * group));
-        const std::lock_guard lock(guard);
-        exact_rows += worker.exact_rows();
-      } catch (...) {
-        const std::lock_guard lock(guard);
-        failure = std::current_exception();
-      }
-    };
-    std::vector<std::jthread> others;
-    for (std::int64_t t = 1; t < std::min(workers, groups); ++t)
-      others.emplace_back(work);
-    work();
-    others.clear(); // joins
-    if (failure)
-      std::rethrow_exception(failure);
+    in_parallel(lanes, threads, [&](std::size_t) {
+      Worker worker(progress_->kernels, chunk, progress_->given_scores, group, sums);
+      for (std::int64_t g = next++; g < groups; g = next++)
+        worker.rows(keys, bh, g * group, std::min(group, shape.n_q - g * group));
+    });
   }
-  truth.method = given_scores ? "fp32 scores as given, double-double from there" : "double-double";
-  if (exact_rows > 0)
-    truth.method += "; " + std::to_string(exact_rows) + " rows with MPFR, 1030 bits";
+}
+
+Truth Certifier::truth() const {
+  Sums& sums = progress_->sums;
+  const Shape& shape = progress_->shape;
+  Truth truth{Tensor<Enclosed>(shape.batch_heads, shape.n_q, shape.dv),
+              std::vector<Enclosed>(sums.rows.size()), std::vector<Enclosed>(sums.rows.size()),
+              std::vector<Enclosed>(sums.rows.size()), ""};
+  std::int64_t wide_rows = 0;
+  for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
+    for (std::int64_t q = 0; q < shape.n_q; ++q) {
+      const auto at = static_cast<std::size_t>(bh * shape.n_q + q);
+      const Sums::Row& row = sums.rows[at];
+      Enclosed &l = truth.l[at], &m = truth.m[at], &LSE = truth.LSE[at];
+      m = {row.M.hi, row.M.lo, std::isfinite(row.M.hi) ? row.eta : 0.0};
+      if (row.wide != nullptr) {
+        ++wide_rows;
+        m = row.wide->maximum(row.eta);
+      }
+      if (sums.keys == 0) {
+        LSE = m;
+        continue; // O and l are 0 already
+      }
+      if (row.nan || m.hi == -kInf) {
+        l = LSE = {kNaN, 0.0, 0.0};
+        std::ranges::fill(truth.O.row(bh, q), Enclosed{kNaN, 0.0, 0.0});
+        continue;
+      }
+      if (row.wide != nullptr) {
+        l = row.wide->denominator(row.eta);
+        LSE = row.wide->log_sum();
+        for (std::int64_t c = 0; c < shape.dv; ++c)
+          truth.O(bh, q, c) = row.wide->output(c);
+      } else {
+        const Enclosed& L = row.L;
+        const double L_below = (L.hi - L.radius) * (1.0 - 0x1p-20);
+        l = {L.hi, L.lo, (L.radius + 1.01 * row.eta * L.hi) * 1.01};
+        LSE = log_sum(progress_->kernels, row.M, L, L.radius / L_below);
+        for (std::int64_t c = 0; c < shape.dv; ++c) { // (9)
+          const Enclosed& N = sums.O(bh, q, c);
+          const Pair o = divide({N.hi, N.lo}, {L.hi, L.lo});
+          const double size = std::fabs(o.hi);
+          truth.O(bh, q, c) = {o.hi, o.lo,
+                               ((N.radius + size * L.radius) / L_below + 0x1p-102 * size) * 1.01};
+        }
+      }
+      for (std::int64_t c = 0; c < shape.dv; ++c)
+        if (sums.special_columns[static_cast<std::size_t>(bh * shape.dv + c)] != 0)
+          truth.O(bh, q, c) = {sums.special(bh, q, c), 0.0, 0.0};
+    }
+  truth.method =
+      progress_->given_scores ? "fp32 scores as given, double-double from there" : "double-double";
+  if (wide_rows > 0)
+    truth.method += "; " + std::to_string(wide_rows) + " rows with MPFR, 1030 bits";
   return truth;
+}
+
+Truth simd::certify_on(const Unit& unit, const Problem& problem, bool given_scores,
+                       unsigned threads) {
+  Certifier certifier(unit, problem.shape, given_scores);
+  certifier.absorb(problem, threads);
+  return certifier.truth();
 }
 
 Truth certify(const Problem& problem, unsigned threads) {

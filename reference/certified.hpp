@@ -16,10 +16,14 @@
 ///           being the weight of a score of -Inf; an Inf of weight > 0 and no NaN gives that Inf);
 ///           m is the maximum of the scores that are not NaN. Nothing finite overflows: products
 ///           of floats are below 2^256, scores below 2^400, and they are held in double
-/// Memory    at most 8 MiB and 2 KiB a column per thread, and one byte a key
+/// Chunks    Certifier takes the keys chunk by chunk, any number of them: memory does not grow with
+///           their number. Each chunk adds at most 2^-93 to the relative part of the radius
+/// Memory    at most 8 MiB and 2 KiB a column per thread, and one byte a key of the chunk
 #pragma once
 
 #include "reference/problem.hpp"
+
+#include <memory>
 
 namespace fa1::reference {
 
@@ -28,5 +32,29 @@ Truth certify(const Problem& problem, unsigned threads = 1);
 
 /// The same for the exact softmax of the fp32 scores; m is exact.
 Truth certify_scores(const Problem& problem, unsigned threads = 1);
+
+namespace simd {
+struct Unit;
+}
+
+/// The truth of a problem whose keys come in chunks: problems with the same queries and scale, each
+/// with its part of the keys. One chunk gives the bits of certify(); several give other bits and a
+/// radius of their own.
+class Certifier {
+public:
+  /// Of `shape`, the number of keys plays no part.
+  explicit Certifier(const Shape& shape, bool given_scores = false);
+  Certifier(const simd::Unit& unit, const Shape& shape, bool given_scores);
+  ~Certifier();
+
+  void absorb(const Problem& chunk, unsigned threads = 1);
+
+  /// Of all keys so far.
+  Truth truth() const;
+
+private:
+  struct Progress;
+  std::unique_ptr<Progress> progress_;
+};
 
 } // namespace fa1::reference

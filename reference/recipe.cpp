@@ -1,6 +1,4 @@
-#include "reference/recipe.hpp"
-
-#include <Random123/philox.h>
+#include "reference/recipe_parts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -49,19 +47,7 @@ constexpr std::array<OrderName, 5> kOrders{{
 }};
 
 constexpr std::string_view kKeys =
-    "bh n_q n_kv d dv scale seed dist sigma order gap v Q K V scores put";
-
-std::string_view name_of(Matrix matrix) {
-  switch (matrix) {
-  case Matrix::Q:
-    return "Q";
-  case Matrix::K:
-    return "K";
-  case Matrix::V:
-    return "V";
-  }
-  throw RecipeError("recipe: no such matrix");
-}
+    "bh n_q n_kv d dv rows scale seed dist sigma order gap v Q K V scores put";
 
 /// `n_kv=-3: want an integer` with the value shortened, so that the message stays one readable
 /// line.
@@ -150,8 +136,8 @@ constexpr std::int64_t kMaxRows = kMaxBytes / std::int64_t{sizeof(float)};
 // What judging takes beside the tensors, in floats: truth, bound and expectation of an output;
 // carries, truths and bounds of a row; scores, weights and their errors of a key. Q, K and V count
 // twice: a kernel may pad them.
-constexpr std::int64_t kFloatsAnOutput = 13;
-constexpr std::int64_t kFloatsARow = 30;
+constexpr std::int64_t kFloatsAnOutput = 34;
+constexpr std::int64_t kFloatsARow = 82;
 constexpr std::int64_t kFloatsAKey = 32;
 
 std::int64_t extent(std::string_view key, std::string_view text, std::int64_t most) {
@@ -310,17 +296,6 @@ std::string text_of(const std::vector<Put>& puts) {
 // ---------------------------------------------------------------------------------------------------
 // Meaning: extents and their limits
 
-std::int64_t columns_of(const Shape& shape, Matrix matrix) {
-  return matrix == Matrix::V ? shape.dv : shape.d;
-}
-std::int64_t rows_of(const Shape& shape, Matrix matrix) {
-  return matrix == Matrix::Q ? shape.n_q : shape.n_kv;
-}
-
-const std::vector<Run>& list_of(const Recipe& recipe, Matrix matrix) {
-  return matrix == Matrix::Q ? recipe.Q : matrix == Matrix::K ? recipe.K : recipe.V;
-}
-
 void require_extent(std::string_view key, std::int64_t value, std::int64_t most) {
   if (value < 0 || value > most)
     fail(key, std::to_string(value), "an integer from 0 to " + std::to_string(most));
@@ -362,18 +337,46 @@ void require_list(const std::vector<Run>& runs, std::string_view key, std::int64
              std::to_string(length));
 }
 
-/// The key that the largest entry of an `order=dominant` row needs: scale * key >= gap, rounded
-/// away.
-float dominant_key(const Recipe& recipe) {
-  const double scale = static_cast<double>(scale_of(recipe));
-  const double exact = static_cast<double>(recipe.gap) / scale;
-  auto key = static_cast<float>(exact);
-  const float away =
-      std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(scale));
-  // The product of two floats is exact in double, so this comparison decides the claim itself.
-  while (static_cast<double>(key) * scale < static_cast<double>(recipe.gap))
-    key = std::nextafter(key, away);
-  return key;
+bool same(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+bool same(const std::vector<Run>& a, const std::vector<Run>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Run& x, const Run& y) {
+    return same(x.value, y.value) && x.count == y.count;
+  });
+}
+
+} // namespace
+
+std::string_view name_of(Matrix matrix) {
+  switch (matrix) {
+  case Matrix::Q:
+    return "Q";
+  case Matrix::K:
+    return "K";
+  case Matrix::V:
+    return "V";
+  }
+  throw RecipeError("recipe: no such matrix");
+}
+
+bool fits_memory(const Shape& shape, std::int64_t keys_at_once) {
+  // Extents are at most 2^31 and 2^8, so no term below passes 2^44; times batch-heads needs care.
+  const std::int64_t floats = shape.n_q * (2 * shape.d + kFloatsAnOutput * shape.dv + kFloatsARow) +
+                              keys_at_once * 2 * (shape.d + shape.dv);
+  const std::int64_t most = kMaxRows - std::min(kMaxRows, keys_at_once * kFloatsAKey);
+  return shape.batch_heads == 0 || floats <= most / shape.batch_heads;
+}
+
+void require_memory(const Shape& shape, std::int64_t keys_at_once, const char* advice) {
+  if (!fits_memory(shape, keys_at_once))
+    throw RecipeError("recipe: bh=" + std::to_string(shape.batch_heads) +
+                      " n_q=" + std::to_string(shape.n_q) + " n_kv=" + std::to_string(shape.n_kv) +
+                      " d=" + std::to_string(shape.d) + " dv=" + std::to_string(shape.dv) +
+                      ": want a problem that can be made, run and judged within " +
+                      std::to_string(kMaxBytes >> 30) + " GiB" + advice);
 }
 
 Shape validated(const Recipe& recipe) {
@@ -385,16 +388,9 @@ Shape validated(const Recipe& recipe) {
   require_extent("d", shape.d, kMaxHeadDimension);
   require_extent("dv", shape.dv, kMaxHeadDimension);
 
-  // Extents are at most 2^31 and 2^8, so no term below passes 2^44; times batch-heads needs care.
-  const std::int64_t floats = shape.n_q * (2 * shape.d + kFloatsAnOutput * shape.dv + kFloatsARow) +
-                              shape.n_kv * 2 * (shape.d + shape.dv);
-  const std::int64_t most = kMaxRows - std::min(kMaxRows, shape.n_kv * kFloatsAKey);
-  if (shape.batch_heads > 0 && floats > most / shape.batch_heads)
-    throw RecipeError("recipe: bh=" + std::to_string(shape.batch_heads) +
-                      " n_q=" + std::to_string(shape.n_q) + " n_kv=" + std::to_string(shape.n_kv) +
-                      " d=" + std::to_string(shape.d) + " dv=" + std::to_string(shape.dv) +
-                      ": want a problem that can be made, run and judged within " +
-                      std::to_string(kMaxBytes >> 30) + " GiB");
+  if (recipe.rows)
+    require_extent("rows", *recipe.rows, kMaxRows);
+  require_memory(sampled(shape, recipe), std::min(shape.n_kv, kMinKeysAtOnce), "");
 
   if (recipe.scale)
     require_finite("scale", *recipe.scale);
@@ -427,303 +423,6 @@ Shape validated(const Recipe& recipe) {
   return shape;
 }
 
-// ---------------------------------------------------------------------------------------------------
-// The generator
-
-/// Words that elements need beyond their first come from further streams of the same counter.
-enum class Stream : std::uint32_t { entry, coin, outlier, dominant };
-
-using Words = std::array<std::uint32_t, 4>;
-
-struct Place {
-  std::uint64_t seed;
-  std::uint32_t batch_head;
-  Matrix matrix;
-};
-
-/// Four words for the elements 4 * block .. 4 * block + 3 of a row-major matrix.
-Words words(const Place& place, Stream stream, std::uint64_t block) {
-  const r123::Philox4x32::ctr_type counter = {
-      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), place.batch_head,
-       static_cast<std::uint32_t>(place.matrix) | static_cast<std::uint32_t>(stream) << 8}};
-  const r123::Philox4x32::ukey_type key = {
-      {static_cast<std::uint32_t>(place.seed), static_cast<std::uint32_t>(place.seed >> 32)}};
-  const r123::Philox4x32::ctr_type result = r123::Philox4x32_R<10>()(counter, key);
-  return {result[0], result[1], result[2], result[3]};
-}
-
-/// ln x for 2^-33 <= x <= 1/2 from +, -, *, / alone: libm differs from machine to machine, these do
-/// not.
-double portable_log(double x) {
-  const auto bits = std::bit_cast<std::uint64_t>(x);
-  auto exponent = static_cast<std::int64_t>(bits >> 52) - 1023;
-  double mantissa = std::bit_cast<double>((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u);
-  if (mantissa > 0x1.6a09e667f3bcdp0) { // sqrt 2: keeps |t| <= 0.172
-    mantissa *= 0.5;
-    exponent += 1;
-  }
-  const double t = (mantissa - 1.0) / (mantissa + 1.0); // ln mantissa = 2 atanh t
-  const double t2 = t * t;
-  double series = 1.0 / 19;
-  for (const double odd : {17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0})
-    series = series * t2 + 1.0 / odd;
-  return static_cast<double>(exponent) * 0x1.62e42fefa39efp-1 + 2.0 * t * series;
-}
-
-/// c[0] + c[1] r + ... + c[7] r^7 by Horner's rule.
-double polynomial(const std::array<double, 8>& c, double r) {
-  double sum = c[7];
-  for (std::size_t i = 7; i-- > 0;)
-    sum = sum * r + c[i];
-  return sum;
-}
-
-/// The normal number whose distribution function is (word + 1/2) / 2^32, to about 1e-15: the
-/// rational approximations of Wichura, Algorithm AS 241 (PPND16), 1988. Its far tail,
-/// below 1.4e-11, is never met.
-double normal_of(std::uint32_t word) {
-  constexpr std::array<double, 8> kCentreAbove{3.3871328727963666080e0, 1.3314166789178437745e2,
-                                               1.9715909503065514427e3, 1.3731693765509461125e4,
-                                               4.5921953931549871457e4, 6.7265770927008700853e4,
-                                               3.3430575583588128105e4, 2.5090809287301226727e3};
-  constexpr std::array<double, 8> kCentreBelow{1.0,
-                                               4.2313330701600911252e1,
-                                               6.8718700749205790830e2,
-                                               5.3941960214247511077e3,
-                                               2.1213794301586595867e4,
-                                               3.9307895800092710610e4,
-                                               2.8729085735721942674e4,
-                                               5.2264952788528545610e3};
-  constexpr std::array<double, 8> kTailAbove{1.42343711074968357734e0,  4.63033784615654529590e0,
-                                             5.76949722146069140550e0,  3.64784832476320460504e0,
-                                             1.27045825245236838258e0,  2.41780725177450611770e-1,
-                                             2.27238449892691845833e-2, 7.74545014278341407640e-4};
-  constexpr std::array<double, 8> kTailBelow{1.0,
-                                             2.05319162663775882187e0,
-                                             1.67638483018380384940e0,
-                                             6.89767334985100004550e-1,
-                                             1.48103976427480074590e-1,
-                                             1.51986665636164571966e-2,
-                                             5.47593808499534494600e-4,
-                                             1.05075007164441684324e-9};
-
-  const double q = (static_cast<double>(word) - 0x1p31 + 0.5) * 0x1p-32; // exact, in (-1/2, 1/2)
-  if (std::fabs(q) <= 0.425) {
-    const double r = 0.180625 - q * q;
-    return q * polynomial(kCentreAbove, r) / polynomial(kCentreBelow, r);
-  }
-  const double tail = (static_cast<double>(std::min(word, ~word)) + 0.5) * 0x1p-32;
-  const double r = std::sqrt(-portable_log(tail)) - 1.6;
-  return std::copysign(polynomial(kTailAbove, r) / polynomial(kTailBelow, r), q);
-}
-
-float normal(std::uint32_t word) { return static_cast<float>(normal_of(word)); }
-
-float uniform(std::uint32_t word) { // 2^24 equidistant values of [-1, 1)
-  return static_cast<float>(static_cast<std::int32_t>(word >> 8) - (1 << 23)) * 0x1p-23f;
-}
-
-float one_to_two(std::uint32_t word) { return std::bit_cast<float>(0x3f800000u | word >> 9); }
-
-/// An integer of [0, count) by multiplication; the bias of at most count / 2^32 does not matter
-/// here.
-std::int32_t below(std::uint32_t word, std::uint32_t count) {
-  return static_cast<std::int32_t>(std::uint64_t{word} * count >> 32);
-}
-
-float power_of_two(
-    std::uint32_t word) { // the top bit is the sign, the other 31 choose the exponent
-  const std::int32_t exponent = below(word << 1, 17) - 8;
-  return std::bit_cast<float>((word & 0x80000000u) | static_cast<std::uint32_t>(exponent + 127)
-                                                         << 23);
-}
-
-float subnormal(std::uint32_t word) { // every one of the 2 * (2^23 - 1), never zero
-  return std::bit_cast<float>((word & 0x80000000u) |
-                              (1u + static_cast<std::uint32_t>(below(word << 1, (1u << 23) - 1))));
-}
-
-/// Elements [begin, end) of a row-major matrix; of_block(block) gives elements 4 * block .. 4 *
-/// block + 3.
-template <class OfBlock>
-void fill_blocks(std::uint64_t begin, std::uint64_t end, float* out, const OfBlock& of_block) {
-  std::uint64_t element = begin;
-  while (element < end) {
-    const std::array<float, 4> values = of_block(element / 4);
-    const std::uint64_t stop = std::min(end, (element / 4 + 1) * 4);
-    for (; element < stop; ++element)
-      *out++ = values[element % 4];
-  }
-}
-
-/// The same where an element is a function of its one word.
-template <class OfWord>
-void fill_words(const Place& place, std::uint64_t begin, std::uint64_t end, float* out,
-                const OfWord& of_word) {
-  fill_blocks(begin, end, out, [&](std::uint64_t block) -> std::array<float, 4> {
-    const Words w = words(place, Stream::entry, block);
-    return {of_word(w[0]), of_word(w[1]), of_word(w[2]), of_word(w[3])};
-  });
-}
-
-/// N(0,1) + N(0,100) * Bernoulli(0.001), 100 being the variance; the sum is rounded once.
-void fill_outliers(const Place& place, std::uint64_t begin, std::uint64_t end, float* out) {
-  constexpr std::uint32_t kThreshold = 4294967; // 0.001 * 2^32
-  fill_blocks(begin, end, out, [&](std::uint64_t block) {
-    const Words entry = words(place, Stream::entry, block);
-    const Words coin = words(place, Stream::coin, block);
-    std::array<float, 4> values;
-    for (std::size_t i = 0; i < 4; ++i) {
-      double value = normal_of(entry[i]);
-      if (coin[i] < kThreshold)
-        value += 10.0 * normal_of(words(place, Stream::outlier, block)[i]);
-      values[i] = static_cast<float>(value);
-    }
-    return values;
-  });
-}
-
-void fill_family(Family family, float constant, const Place& place, std::int64_t columns,
-                 std::int64_t first, std::int64_t rows, float* out) {
-  const auto begin = static_cast<std::uint64_t>(first) * static_cast<std::uint64_t>(columns);
-  const std::uint64_t end =
-      begin + static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(columns);
-  float* const out_end = out + (end - begin);
-  switch (family) {
-  case Family::normal:
-    return fill_words(place, begin, end, out, normal);
-  case Family::uniform:
-    return fill_words(place, begin, end, out, uniform);
-  case Family::outliers:
-    return fill_outliers(place, begin, end, out);
-  case Family::pow2:
-    return fill_words(place, begin, end, out, power_of_two);
-  case Family::ints:
-    return fill_words(place, begin, end, out,
-                      [](std::uint32_t word) { return static_cast<float>(below(word, 9) - 4); });
-  case Family::subnormal:
-    return fill_words(place, begin, end, out, subnormal);
-  case Family::zero:
-    return std::fill(out, out_end, 0.0f);
-  case Family::positive:
-    return fill_words(place, begin, end, out, one_to_two);
-  case Family::alternating:
-    fill_words(place, begin, end, out, one_to_two);
-    for (std::int64_t j = 0; j < rows; ++j)
-      if ((first + j) % 2 == 1)
-        for (std::int64_t c = 0; c < columns; ++c)
-          out[j * columns + c] = -out[j * columns + c];
-    return;
-  case Family::index:
-  case Family::index1:
-    for (std::int64_t j = 0; j < rows; ++j)
-      std::fill_n(out + j * columns, columns,
-                  static_cast<float>(first + j + (family == Family::index1 ? 1 : 0)));
-    return;
-  case Family::constant:
-    return std::fill(out, out_end, constant);
-  }
-}
-
-void fill_list(const std::vector<Run>& runs, std::int64_t begin, std::int64_t end, float* out) {
-  std::int64_t start = 0;
-  for (const Run& run : runs) {
-    const std::int64_t stop = run.count < 0 ? end : std::min(start + run.count, end);
-    const std::int64_t from = std::max(start, begin);
-    if (from < stop)
-      std::fill(out + (from - begin), out + (stop - begin), run.value);
-    start = std::max(start, stop);
-    if (start >= end)
-      return;
-  }
-}
-
-/// K[j][i] in [j, j+1) / n_kv, or the same mirrored. Rounding is monotone, so the order survives
-/// it.
-void fill_ramp(const Recipe& recipe, const Place& place, std::int64_t columns, std::int64_t first,
-               std::int64_t rows, float* out) {
-  const auto n = static_cast<double>(recipe.n_kv);
-  fill_family(Family::positive, 0.0f, place, columns, first, rows, out);
-  for (std::int64_t j = 0; j < rows; ++j) {
-    const std::int64_t rank =
-        recipe.order == Order::ascending ? first + j : recipe.n_kv - 1 - (first + j);
-    for (std::int64_t i = 0; i < columns; ++i) {
-      float& entry = out[j * columns + i];
-      const double fraction = static_cast<double>(entry) - 1.0; // [0, 1)
-      entry = static_cast<float>((static_cast<double>(rank) + fraction) / n);
-    }
-  }
-}
-
-void fill_dominant_keys(const Recipe& recipe, const Place& place, std::int64_t columns,
-                        std::int64_t first, std::int64_t rows, float* out) {
-  const float sign = scale_of(recipe) < 0.0f ? 1.0f : -1.0f;
-  for (std::int64_t e = 0; e < rows * columns; ++e)
-    out[e] = std::copysign(out[e], sign);
-  const Words draw = words(place, Stream::dominant, 0);
-  const auto leader = static_cast<std::int64_t>(
-      std::uint64_t{draw[0]} * static_cast<std::uint64_t>(recipe.n_kv) >> 32);
-  if (leader >= first && leader < first + rows) {
-    float* const row = out + (leader - first) * columns;
-    std::fill_n(row, columns, 0.0f);
-    row[0] = dominant_key(recipe);
-  }
-}
-
-void fill_queries(const Recipe& recipe, std::int64_t columns, std::int64_t rows, float* out) {
-  const bool positive = recipe.order == Order::ascending || recipe.order == Order::descending ||
-                        recipe.order == Order::dominant;
-  for (std::int64_t e = 0; e < rows * columns; ++e) {
-    const float value = recipe.sigma * out[e];
-    out[e] = positive ? std::fabs(value) : value;
-  }
-  if (recipe.order == Order::dominant)
-    for (std::int64_t r = 0; r < rows; ++r)
-      out[r * columns] = 1.0f;
-}
-
-void make_valid_rows(const Recipe& recipe, const Shape& shape, Matrix matrix,
-                     std::int64_t batch_head, std::int64_t first, std::int64_t rows, float* out) {
-  const std::int64_t columns = columns_of(shape, matrix);
-  if (rows == 0 || columns == 0)
-    return;
-  const Place place{recipe.seed, static_cast<std::uint32_t>(batch_head), matrix};
-  if (const std::vector<Run>& list = list_of(recipe, matrix); !list.empty()) {
-    fill_list(list, first * columns, (first + rows) * columns, out);
-  } else if (matrix == Matrix::V) {
-    fill_family(recipe.v, recipe.v_constant, place, columns, first, rows, out);
-  } else if (matrix == Matrix::Q) {
-    fill_family(recipe.dist, 0.0f, place, columns, first, rows, out);
-    fill_queries(recipe, columns, rows, out);
-  } else if (recipe.order == Order::ascending || recipe.order == Order::descending) {
-    fill_ramp(recipe, place, columns, first, rows, out);
-  } else if (recipe.order == Order::tied) {
-    fill_family(recipe.dist, 0.0f, place, columns, 0, 1, out);
-    for (std::int64_t j = 1; j < rows; ++j)
-      std::copy_n(out, columns, out + j * columns);
-  } else {
-    fill_family(recipe.dist, 0.0f, place, columns, first, rows, out);
-    if (recipe.order == Order::dominant)
-      fill_dominant_keys(recipe, place, columns, first, rows, out);
-  }
-  for (const Put& put : recipe.put)
-    if (put.matrix == matrix && put.row >= first && put.row < first + rows)
-      out[(put.row - first) * columns + put.column] = put.value;
-}
-
-bool same(float a, float b) {
-  return (std::isnan(a) && std::isnan(b)) ||
-         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
-
-bool same(const std::vector<Run>& a, const std::vector<Run>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Run& x, const Run& y) {
-    return same(x.value, y.value) && x.count == y.count;
-  });
-}
-
-} // namespace
-
 bool operator==(const Recipe& a, const Recipe& b) {
   const bool same_scale =
       a.scale.has_value() == b.scale.has_value() && (!a.scale || same(*a.scale, *b.scale));
@@ -732,8 +431,8 @@ bool operator==(const Recipe& a, const Recipe& b) {
                                       return x.matrix == y.matrix && x.row == y.row &&
                                              x.column == y.column && same(x.value, y.value);
                                     });
-  return a.batch_heads == b.batch_heads && a.n_q == b.n_q && a.n_kv == b.n_kv && a.d == b.d &&
-         a.dv == b.dv && same_scale && a.seed == b.seed && a.dist == b.dist &&
+  return a.batch_heads == b.batch_heads && a.n_q == b.n_q && a.rows == b.rows && a.n_kv == b.n_kv &&
+         a.d == b.d && a.dv == b.dv && same_scale && a.seed == b.seed && a.dist == b.dist &&
          same(a.sigma, b.sigma) && a.order == b.order && same(a.gap, b.gap) && a.v == b.v &&
          same(a.v_constant, b.v_constant) && same(a.Q, b.Q) && same(a.K, b.K) && same(a.V, b.V) &&
          same_puts;
@@ -763,6 +462,8 @@ Recipe parse_recipe(std::string_view text) {
       recipe.batch_heads = extent(key, value, kMaxRows);
     else if (key == "n_q")
       recipe.n_q = extent(key, value, kMaxRows);
+    else if (key == "rows")
+      recipe.rows = extent(key, value, kMaxRows);
     else if (key == "n_kv")
       recipe.n_kv = extent(key, value, kMaxRows);
     else if (key == "d")
@@ -835,6 +536,8 @@ std::string to_string(const Recipe& recipe) {
     add("d", std::to_string(recipe.d));
   if (recipe.dv)
     add("dv", std::to_string(*recipe.dv));
+  if (recipe.rows)
+    add("rows", std::to_string(*recipe.rows));
   if (recipe.scale)
     add("scale", text_of(*recipe.scale));
   if (recipe.seed != standard.seed)
@@ -859,7 +562,7 @@ std::string to_string(const Recipe& recipe) {
   return text;
 }
 
-Shape shape_of(const Recipe& recipe) { return validated(recipe); }
+Shape shape_of(const Recipe& recipe) { return sampled(validated(recipe), recipe); }
 
 float scale_of(const Recipe& recipe) {
   if (recipe.scale) {
@@ -869,33 +572,6 @@ float scale_of(const Recipe& recipe) {
   if (recipe.d <= 0) // every score is 0 then, whatever the scale
     return 1.0f;
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(recipe.d)));
-}
-
-void make_rows(const Recipe& recipe, Matrix matrix, std::int64_t batch_head, std::int64_t first,
-               std::int64_t rows, float* out) {
-  const Shape shape = validated(recipe);
-  if (batch_head < 0 || batch_head >= shape.batch_heads)
-    throw RecipeError("recipe: batch-head " + std::to_string(batch_head) +
-                      ": want one below bh = " + std::to_string(shape.batch_heads));
-  const std::int64_t all = rows_of(shape, matrix);
-  if (first < 0 || rows < 0 || first > all || rows > all - first)
-    throw RecipeError("recipe: rows from " + std::to_string(first) + ", " + std::to_string(rows) +
-                      " of them: want rows of " + std::string(name_of(matrix)) + " below " +
-                      std::to_string(all));
-  make_valid_rows(recipe, shape, matrix, batch_head, first, rows, out);
-}
-
-Problem make_problem(const Recipe& recipe) {
-  const Shape shape = validated(recipe);
-  Problem problem{shape, scale_of(recipe), Tensor<float>(shape.batch_heads, shape.n_q, shape.d),
-                  Tensor<float>(shape.batch_heads, shape.n_kv, shape.d),
-                  Tensor<float>(shape.batch_heads, shape.n_kv, shape.dv)};
-  for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh) {
-    make_valid_rows(recipe, shape, Matrix::Q, bh, 0, shape.n_q, problem.Q.row(bh, 0).data());
-    make_valid_rows(recipe, shape, Matrix::K, bh, 0, shape.n_kv, problem.K.row(bh, 0).data());
-    make_valid_rows(recipe, shape, Matrix::V, bh, 0, shape.n_kv, problem.V.row(bh, 0).data());
-  }
-  return problem;
 }
 
 std::string_view name_of(Family family) { return kFamilies[static_cast<std::size_t>(family)].name; }

@@ -4,6 +4,9 @@
 ///
 /// Keys (all optional; the value in brackets is the default)
 ///   bh n_q n_kv d dv   extents [1 1 1 1 d]; n_q, n_kv, bh may be 0; d, dv at most 256
+///   rows               so many of the n_q query rows, chosen by seed, in their order [all]; the
+///                      problem is these rows alone, and that is exact, as rows are independent.
+///                      Rows of Q in lists and puts count as if all were there
 ///   scale              fp32 number, or `auto` = fp32(1/sqrt(d)), 1 for d = 0 [auto]; NaN and Inf
 ///                      are errors
 ///   seed               0 .. 2^64 - 1 [1]
@@ -44,7 +47,8 @@
 /// order above, defaults left out, `n_q` and `n_kv` always present). Lists print as they were
 /// written, run by run. A key may be given once.
 ///
-/// Requires  shapes that can be made, run and judged within kMaxBytes; larger ones are an error
+/// Requires  shapes that can be run and judged within kMaxBytes with kMinKeysAtOnce keys at once
+///           (key_stream.hpp), for make_problem with all keys at once; larger ones are an error
 ///           before any allocation
 /// Errors    RecipeError; the message names the key, what was found and what would be right
 #pragma once
@@ -61,6 +65,7 @@
 namespace fa1::reference {
 
 inline constexpr std::int64_t kMaxBytes = std::int64_t{8} << 30;
+inline constexpr std::int64_t kMinKeysAtOnce = 1024;
 inline constexpr std::int64_t kMaxHeadDimension = 256;
 
 class RecipeError : public std::runtime_error {
@@ -100,8 +105,9 @@ struct Put {
 
 struct Recipe {
   std::int64_t batch_heads = 1, n_q = 1, n_kv = 1, d = 1;
-  std::optional<std::int64_t> dv; ///< absent: d
-  std::optional<float> scale;     ///< absent: fp32(1/sqrt(d))
+  std::optional<std::int64_t> rows; ///< absent: all n_q
+  std::optional<std::int64_t> dv;   ///< absent: d
+  std::optional<float> scale;       ///< absent: fp32(1/sqrt(d))
   std::uint64_t seed = 1;
   Family dist = Family::normal; ///< the first seven families only
   float sigma = 1.0f;
@@ -120,10 +126,21 @@ Recipe parse_recipe(std::string_view text);
 std::string to_string(const Recipe& recipe);
 
 /// Sizes and scale that the recipe stands for; throws RecipeError where they are out of range.
+/// n_q is the number of sampled rows.
 Shape shape_of(const Recipe& recipe);
 float scale_of(const Recipe& recipe);
 
-/// Rows [first, first + rows) of one matrix of one batch-head, written to `out` row-major.
+/// Can the problem be made, run and judged within kMaxBytes, with so many keys at once?
+bool fits_memory(const Shape& shape, std::int64_t keys_at_once);
+
+/// Throws RecipeError where it cannot; `advice` ends the message.
+void require_memory(const Shape& shape, std::int64_t keys_at_once, const char* advice);
+
+/// The numbers, among all n_q, of the query rows that make the problem.
+std::vector<std::int64_t> query_rows(const Recipe& recipe);
+
+/// Rows [first, first + rows) of one matrix of one batch-head, written to `out` row-major; of Q, all
+/// rows are there.
 void make_rows(const Recipe& recipe, Matrix matrix, std::int64_t batch_head, std::int64_t first,
                std::int64_t rows, float* out);
 

@@ -1,10 +1,12 @@
 #include "reports/arguments.hpp"
 
 #include "kernels/launch.hpp"
+#include "kernels/plugin.hpp"
 #include "reports/command.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace fa1::reports {
@@ -18,6 +20,68 @@ const kernels::Kernel& kernel_named(std::string_view id, const reference::Shape&
   } catch (const kernels::KernelError& error) {
     throw UsageError(error.what());
   }
+}
+
+namespace {
+
+double timeout_from(const std::string& text) {
+  constexpr double kLeast = 0.001, kMost = 3600.0;
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size() ||
+      !(number >= kLeast && number <= kMost))
+    throw UsageError(
+        fmt::format("--timeout {}: want seconds from {} to {}", text.substr(0, 40), kLeast, kMost));
+  return number;
+}
+
+} // namespace
+
+void KernelChoice::add_to(CLI::App& app, const std::string& usual) {
+  app.add_option("--kernel", kernel, "Id, or a part of it such as fa1.Br4xBc2 [" + usual + "]");
+  app.add_option("--plugin", plugin,
+                 "A kernel from outside instead: a shared library (see kernels/plugin.h)");
+  app.add_option("--timeout", timeout, "Seconds that one call of the plug-in may take [10]");
+  app.add_option("--stranger", stranger,
+                 "Forget how the kernel works, and take these outputs alone: o or olm");
+}
+
+const kernels::Kernel& KernelChoice::loaded() {
+  if (plugin_ != nullptr)
+    return *plugin_;
+  if (!kernel.empty())
+    throw UsageError("--kernel and --plugin both name a kernel; want one of them");
+  kernels::PluginOptions options;
+  if (!timeout.empty())
+    options.timeout = timeout_from(timeout);
+  try {
+    plugin_ = &kept_.emplace_back(kernels::load_plugin(plugin, options));
+  } catch (const kernels::PluginLacks& error) {
+    throw EnvironmentError(error.what());
+  } catch (const kernels::PluginError& error) {
+    throw UsageError(error.what());
+  }
+  return *plugin_;
+}
+
+const kernels::Kernel& KernelChoice::as_asked(const kernels::Kernel& named) {
+  if (stranger.empty())
+    return named;
+  if (stranger != "o" && stranger != "olm")
+    throw UsageError("--stranger " + unknown("outputs", stranger, "o, olm"));
+  return kept_.emplace_back(kernels::as_stranger(named, stranger == "olm"));
+}
+
+const kernels::Kernel& KernelChoice::for_shape(const reference::Shape& shape) {
+  if (plugin.empty()) {
+    if (!timeout.empty())
+      throw UsageError("--timeout is for plug-ins; want --plugin LIB.so with it");
+    return as_asked(kernel_named(kernel, shape));
+  }
+  if (!loaded().serves(shape))
+    throw UsageError(fmt::format("plug-in '{}' serves d and dv up to {}, not d={} dv={}", plugin,
+                                 loaded().D, shape.d, shape.dv));
+  return as_asked(loaded());
 }
 
 reference::Recipe recipe_from(std::string_view text) {

@@ -4,8 +4,10 @@
 
 #include "kernels/kernel.hpp"
 #include "reference/recipe.hpp"
+#include "reports/command.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 
@@ -15,6 +17,33 @@ inline constexpr std::string_view kDefaultKernel = "fa1";
 
 /// The kernel `id` for problems of this shape; empty: kDefaultKernel.
 const kernels::Kernel& kernel_named(std::string_view id, const reference::Shape& shape);
+
+/// Which kernel a command is about: --kernel, or --plugin with its --timeout, and --stranger.
+class KernelChoice {
+public:
+  std::string kernel;  ///< an id, or a part of one; empty: the command's own default
+  std::string plugin;  ///< path of a shared library; not together with `kernel`
+  std::string timeout; ///< seconds a call of the plug-in may take; empty: the usual
+  std::string
+      stranger; ///< empty, or the outputs that are left when its insides are forgotten: o, olm
+
+  /// Declares the options. `usual` says in the help which kernel is taken where none is named.
+  void add_to(CLI::App& app, const std::string& usual);
+
+  /// True where the kernel's insides are not known to the laboratory.
+  bool from_outside() const { return !plugin.empty() || !stranger.empty(); }
+
+  /// The kernel for problems of this shape. A plug-in is loaded once; references last as long as this.
+  const kernels::Kernel& for_shape(const reference::Shape& shape);
+  /// `named` as --stranger asks; references last as long as this.
+  const kernels::Kernel& as_asked(const kernels::Kernel& named);
+  /// The plug-in of --plugin.
+  const kernels::Kernel& loaded();
+
+private:
+  const kernels::Kernel* plugin_ = nullptr;
+  std::deque<kernels::Kernel> kept_;
+};
 
 reference::Recipe recipe_from(std::string_view text);
 

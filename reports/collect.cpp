@@ -26,6 +26,7 @@ namespace {
 /// What a level costs: chosen so that quick ends within 60 s and standard within 4 minutes on two cores.
 struct Amount {
   const char* seeds; ///< of each point of a figure
+  bool long_growth;  ///< up to 2^24 keys with d = 64 and 2^27 with d = 1
   int cases;         ///< of each law on each kernel
   bool every_kernel; ///< or a selection
   bool locate;       ///< look for the tile at which an edge case goes wrong
@@ -34,13 +35,13 @@ struct Amount {
 Amount amount_of(Level level) {
   switch (level) {
   case Level::quick:
-    return {"1,2", 20, false, false};
+    return {"1,2", false, 20, false, false};
   case Level::standard:
-    return {"1,2,3,4,5", 50, true, true};
+    return {"1,2,3,4,5", false, 50, true, true};
   case Level::full:
     break;
   }
-  return {"1,2,3,4,5,6,7,8", 100, true, true};
+  return {"1,2,3,4,5,6,7,8", true, 100, true, true};
 }
 
 /// A range of the varied key over which one slope is fitted.
@@ -59,10 +60,15 @@ struct FigureSpec {
   const char* vary; ///< LIST of the key
   const char* kernel;
   std::vector<Range> fitted;
+  const char* seeds = nullptr; ///< absent: the level's
+  bool shows_l = false;        ///< the error of l beside that of O
 };
 
-const std::vector<FigureSpec>& figure_specs() {
-  static const std::vector<FigureSpec> specs{
+/// Three seeds suffice where a point is minutes of work.
+constexpr const char* kSeedsOfLongGrowth = "1,2,3";
+
+std::vector<FigureSpec> figure_specs(bool long_growth) {
+  std::vector<FigureSpec> specs{
       {"keys-positive",
        "Error against the number of keys, V of one sign",
        "Nothing cancels in V, so every rounding of the carried O stays: the error grows with the "
@@ -110,6 +116,40 @@ const std::vector<FigureSpec>& figure_specs() {
        "fa1.Br32xBc32",
        {{1e-4, 1e-1}, {1, 1e2}}},
   };
+  if (!long_growth)
+    return specs;
+  for (std::size_t growth : {0, 1}) {
+    specs[growth].vary = "1..16777216";
+    specs[growth].seeds = kSeedsOfLongGrowth;
+  }
+  specs[0].fitted = {{64, 1024}, {1024, 16777216}};
+  specs[1].fitted = {{64, 16777216}};
+  specs.push_back({"keys-narrow",
+                   "Error against the number of keys, one column",
+                   "d = 1 makes the keys cheap: 27 octaves.",
+                   "n_kv",
+                   "keys N",
+                   2,
+                   "n_q=4 d=1 v=positive",
+                   "1..134217728",
+                   "fa1.Br32xBc32",
+                   {{64, 1024}, {1024, 134217728}},
+                   kSeedsOfLongGrowth});
+  specs.push_back(
+      {"stagnation",
+       "l stagnates: one key a tile, every score 0",
+       "l counts the keys one by one, and 2^24 + 1 rounds to 2^24: from there on l stands "
+       "still, and O becomes a sliding mean over the last 2^24 keys or so. No bound is "
+       "finite there, since so many roundings may add up to everything: undecided.",
+       "n_kv",
+       "keys N",
+       2,
+       "n_q=1 d=1 dist=zero v=index",
+       "1024..134217728",
+       "fa1.Br1xBc1",
+       {{1024, 16777216}},
+       kSeedsOfLongGrowth,
+       true});
   return specs;
 }
 
@@ -130,7 +170,8 @@ struct Run {
 
 /// All runs at one x as one row.
 Json point_of(double x, std::span<const Run* const> runs) {
-  double elements = 0.0, squares = 0.0, bounds = 0.0, expected = 0.0, largest = 0.0, fraction = 0.0;
+  double elements = 0.0, squares = 0.0, bounds = 0.0, expected = 0.0;
+  double largest = 0.0, largest_l = 0.0, fraction = 0.0;
   std::int64_t not_finite = 0;
   const Run* worst = runs.front();
   // NaN enters and never leaves.
@@ -147,6 +188,7 @@ Json point_of(double x, std::span<const Run* const> runs) {
     expected += n * e.expected_relative * e.expected_relative;
     not_finite += run->record.not_finite;
     raise(largest, e.max_relative);
+    raise(largest_l, e.max_l_relative);
     raise(fraction, e.max_fraction);
     if (run->record.verdict.judgement > worst->record.verdict.judgement ||
         (run->record.verdict.judgement == worst->record.verdict.judgement &&
@@ -158,6 +200,7 @@ Json point_of(double x, std::span<const Run* const> runs) {
           {"elements", elements},
           {"not_finite", not_finite},
           {"max_error", number(largest)},
+          {"max_l_error", number(largest_l)},
           {"rms_error", number(std::sqrt(squares / elements))},
           {"bound", number(std::sqrt(bounds / elements))},
           {"expected", number(std::sqrt(expected / elements))},
@@ -202,10 +245,11 @@ Json figure_of(const FigureSpec& spec, const std::string& command,
   }
   for (const Run* run : runs)
     records.push_back(to_json(run->record, Times::without));
-  return {{"id", spec.id},       {"title", spec.title},     {"says", spec.says},
-          {"key", spec.key},     {"x_title", spec.x_title}, {"x_base", spec.x_base},
-          {"recipe", spec.base}, {"kernel", spec.kernel},   {"reproduce", command},
-          {"points", points},    {"slopes", slopes},        {"records", records}};
+  return {{"id", spec.id},           {"title", spec.title},     {"says", spec.says},
+          {"key", spec.key},         {"x_title", spec.x_title}, {"x_base", spec.x_base},
+          {"recipe", spec.base},     {"kernel", spec.kernel},   {"reproduce", command},
+          {"shows_l", spec.shows_l}, {"points", points},        {"slopes", slopes},
+          {"records", records}};
 }
 
 struct Figures {
@@ -215,13 +259,15 @@ struct Figures {
 Figures measure_figures(const Amount& amount) {
   std::vector<Run> runs;
   std::vector<std::string> commands;
-  const std::vector<FigureSpec>& specs = figure_specs();
+  const std::vector<FigureSpec> specs = figure_specs(amount.long_growth);
   const numerics::Axis seeds = numerics::parse_axis(std::string("seed=") + amount.seeds);
   for (std::size_t f = 0; f < specs.size(); ++f) {
     const std::string vary = fmt::format("{}={}", specs[f].key, specs[f].vary);
+    const char* const own_seeds = specs[f].seeds != nullptr ? specs[f].seeds : amount.seeds;
     commands.push_back(fmt::format("./fa1lab sweep --vary {} --vary seed={} '{}' --kernel {}", vary,
-                                   amount.seeds, specs[f].base, specs[f].kernel));
-    const std::vector<numerics::Axis> axes{numerics::parse_axis(vary), seeds};
+                                   own_seeds, specs[f].base, specs[f].kernel));
+    const std::vector<numerics::Axis> axes{numerics::parse_axis(vary),
+                                           numerics::parse_axis(std::string("seed=") + own_seeds)};
     for (numerics::Point& point : numerics::expand(specs[f].base, axes)) {
       const kernels::Kernel& kernel =
           kernels::find_kernel(specs[f].kernel, reference::shape_of(point.recipe));
@@ -363,7 +409,7 @@ Json check_laws(const Amount& amount, std::uint64_t seed) {
                             chosen.size() == kernels::all_kernels().size() ? std::string("all")
                                                                            : chosen.front()->id,
                             laws[l].id, amount.cases, seed)
-              : properties::replay_line(worst->worst_recipe, worst->kernel->id, laws[l].id)},
+              : properties::replay_line(worst->worst_recipe, *worst->kernel, laws[l].id)},
          {"kernels", std::move(of_kernels)}});
   }
   return json;

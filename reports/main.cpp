@@ -2,6 +2,7 @@
 #include "kernels/kernel.hpp"
 #include "reference/recipe.hpp"
 #include "reports/command.hpp"
+#include "reports/commands/bench.hpp"
 #include "reports/commands/check.hpp"
 #include "reports/commands/list.hpp"
 #include "reports/commands/report.hpp"
@@ -37,6 +38,8 @@ int run(const Command& command) {
     return complain(kLacking, error.what());
   } catch (const reference::RecipeError& error) {
     return complain(kBadInput, error.what());
+  } catch (const kernels::KernelFault& fault) {
+    return complain(kProvedWrong, fault.what());
   } catch (const kernels::KernelError& error) {
     return complain(kBadInput, error.what());
   } catch (const simt::ExecutorError& error) {
@@ -68,7 +71,8 @@ int start(int count, char** words) {
       "Example:\n  fa1lab report --quick\n\nfa1lab COMMAND --help says more about one command.");
   program.require_subcommand(1);
   const std::array commands{add_report(program), add_repro(program), add_run(program),
-                            add_check(program),  add_sweep(program), add_list(program)};
+                            add_check(program),  add_sweep(program), add_list(program),
+                            add_bench(program)};
 
   std::string names;
   for (const Command& command : commands)

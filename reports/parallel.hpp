@@ -5,12 +5,11 @@
 ///               returns a text. Needs a single-threaded caller; CUDA does not survive a fork.
 #pragma once
 
+#include "reference/parallel.hpp"
+
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
-#include <exception>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,31 +18,9 @@ namespace fa1::reports {
 
 inline unsigned cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
-/// job(0) ... job(count - 1), started in this order. The first exception is rethrown once all threads have ended.
+/// job(0) ... job(count - 1) on all cores, as reference/parallel.hpp does it.
 template <class Job> void in_parallel(std::size_t count, const Job& job) {
-  std::atomic<std::size_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        job(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure)
-          failure = std::current_exception();
-        next = count;
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t t = 1; t < std::min<std::size_t>(cores(), count); ++t)
-      others.emplace_back(work);
-    work();
-  }
-  if (failure)
-    std::rethrow_exception(failure);
+  reference::in_parallel(count, cores(), job);
 }
 
 /// The texts of job(0) ... job(count - 1). A job whose process dies has the text lost(i, why); an exception in a job is

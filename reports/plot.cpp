@@ -33,7 +33,8 @@ constexpr auto kPaints = std::to_array<Paint>({{1, "--ink", "#1c2024", "#e6e8ea"
                                                {3, "--series-2", "#b3500b", "#ffad66"},
                                                {4, "--series-3", "#1c2024", "#e6e8ea"},
                                                {5, "--series-4", "#2c7a3f", "#7fd494"},
-                                               {6, "--faint", "#c3c8ce", "#4a5058"}});
+                                               {6, "--series-5", "#8a2f7a", "#e29ad2"},
+                                               {7, "--faint", "#c3c8ce", "#4a5058"}});
 
 std::string colour(std::size_t paint) {
   return fmt::format("rgb '#{0:02x}{0:02x}{0:02x}'", kPaints[paint].marker);

@@ -84,6 +84,7 @@ Json to_json(const numerics::Record& r, Times times) {
             {"bound", number(r.error.bound_relative)},
             {"expected", number(r.error.expected_relative)},
             {"unit", "2^-24 sum_j p_j |v_j|"},
+            {"max_l_error", number(r.error.max_l_relative)},
             {"max_error_ulp", number(r.error.max_ulp)},
             {"max_fraction", number(r.error.max_fraction)},
             {"median_fraction", number(r.error.median_fraction)},
@@ -129,8 +130,8 @@ Json to_json(const properties::LawResult& r, int cases, std::uint64_t seed) {
 }
 
 std::string run_line(const numerics::Record& record) {
-  return fmt::format("./fa1lab run '{}' --kernel {}", reference::to_string(record.recipe),
-                     record.kernel);
+  return fmt::format("./fa1lab run '{}' {}", reference::to_string(record.recipe),
+                     record.asked_by.empty() ? "--kernel " + record.kernel : record.asked_by);
 }
 
 } // namespace fa1::reports

@@ -96,17 +96,21 @@ std::vector<std::pair<double, double>> along(const Json& points, const char* qua
 
 Plot plot_of(const Json& figure) {
   const Json& points = figure["points"];
-  return {figure["id"],
-          figure["title"],
-          figure["x_title"],
-          "error in 2^{-24} Σ p|v|",
-          figure["x_base"],
-          true,
-          {{"bound", Mark::line, 3, along(points, "bound")},
-           {"expected", Mark::dashes, 4, along(points, "expected")},
-           {"max error", Mark::points, 2, along(points, "max_error")},
-           {"RMS error", Mark::points, 1, along(points, "rms_error")}},
-          {}};
+  Plot plot{figure["id"],
+            figure["title"],
+            figure["x_title"],
+            "error in 2^{-24} Σ p|v|",
+            figure["x_base"],
+            true,
+            {{"bound", Mark::line, 3, along(points, "bound")},
+             {"expected", Mark::dashes, 4, along(points, "expected")},
+             {"max error", Mark::points, 2, along(points, "max_error")},
+             {"RMS error", Mark::points, 1, along(points, "rms_error")}},
+            {}};
+  if (figure["shows_l"].get<bool>())
+    plot.series.push_back(
+        {"max error of l, in 2^{-24} l", Mark::points, 5, along(points, "max_l_error")});
+  return plot;
 }
 
 std::string edge_of_bin(std::size_t bin) {
@@ -145,6 +149,29 @@ Plot histogram_of(const Json& histogram) {
   for (std::size_t bin = 0; bin <= last; ++bin)
     plot.x_ticks.emplace_back(static_cast<double>(bin),
                               bin + 1 == numerics::kUlpBins ? "more" : edge_of_bin(bin));
+  return plot;
+}
+
+/// The references, the kernel and its mirror, one bar each; certify in a colour of its own.
+Plot plot_of_costs(const Json& costs) {
+  Plot plot{"costs",
+            "Time of one multiply-add in each reference",
+            "",
+            "ns for one multiply-add",
+            0,
+            true,
+            {{"certified truth", Mark::bars, 1, {}}, {"others", Mark::bars, 2, {}}},
+            {}};
+  double at = 0.0;
+  for (const Json& subject : costs["subjects"]) {
+    const std::string id = subject["subject"];
+    const bool certify = id.starts_with("certify");
+    if (subject["unit"] != "multiply-add" || (certify && id != "certify"))
+      continue;
+    plot.series[certify ? 0 : 1].points.emplace_back(at, number_of(subject["ns"]));
+    plot.x_ticks.emplace_back(at, id);
+    at += 1.0;
+  }
   return plot;
 }
 
@@ -194,6 +221,35 @@ Json view_of_figure(const Json& figure, const std::string& svg) {
   return {{"id", figure["id"]},   {"title", figure["title"]},         {"says", figure["says"]},
           {"key", figure["key"]}, {"reproduce", figure["reproduce"]}, {"svg", svg},
           {"slopes", slopes},     {"has_slopes", !slopes.empty()},    {"points", points}};
+}
+
+Json view_of_costs(const Json& costs, const std::string& svg) {
+  Json rows = Json::array(), goals = Json::array();
+  for (const Json& subject : costs["subjects"]) {
+    const CostRow row = cost_row(subject);
+    rows.push_back({{"subject", row.subject},
+                    {"rows", row.rows},
+                    {"ns", row.ns},
+                    {"ratio", row.ratio},
+                    {"radius", row.radius},
+                    {"error", row.error},
+                    {"says", row.says}});
+  }
+  for (const Json& goal : costs["goals"]) {
+    const GoalRow row = goal_row(goal);
+    goals.push_back({{"says", row.says},
+                     {"asked", row.asked},
+                     {"measured", row.measured},
+                     {"answer", row.answer},
+                     {"class", goal["reached"].get<bool>() ? "good" : ""}});
+  }
+  return {{"load", shown(costs["load"], "{:.1f}")},
+          {"keys", costs["keys"].dump()},
+          {"d", costs["d"].dump()},
+          {"repetitions", costs["repetitions"].dump()},
+          {"rows", rows},
+          {"goals", goals},
+          {"svg", svg}};
 }
 
 std::string_view class_of(const Json& answer) {
@@ -333,7 +389,8 @@ std::string command_of(const Json& report) {
          (report["seed"] == 1 ? "" : " --seed " + report["seed"].dump());
 }
 
-Json view_of(const Json& report, const std::map<std::string, std::string>& svgs) {
+Json view_of(const Json& report, const Json& costs,
+             const std::map<std::string, std::string>& svgs) {
   Json figures = Json::array();
   for (const Json& figure : report["figures"])
     figures.push_back(view_of_figure(figure, svgs.at(figure["id"])));
@@ -350,6 +407,7 @@ Json view_of(const Json& report, const std::map<std::string, std::string>& svgs)
                                                : "This is the full report."},
           {"figures", figures},
           {"histogram_svg", svgs.at("histogram")},
+          {"costs", view_of_costs(costs, svgs.at("costs"))},
           {"cases", laws.empty() ? "0" : laws[0]["cases"].dump()},
           {"kernel_count", laws.empty() ? "0" : std::to_string(laws[0]["kernels"].size())},
           {"seed", report["seed"].dump()},
@@ -361,7 +419,7 @@ Json view_of(const Json& report, const std::map<std::string, std::string>& svgs)
 }
 
 /// The tables of a report, each as flat records.
-std::map<std::string, Json> tables_of(const Json& report) {
+std::map<std::string, Json> tables_of(const Json& report, const Json& costs) {
   Json errors = Json::array(), laws = Json::array(), bins = Json::array();
   for (const Json& figure : report["figures"])
     for (const Json& record : figure["records"]) {
@@ -386,7 +444,8 @@ std::map<std::string, Json> tables_of(const Json& report) {
   return {{"errors.csv", errors},
           {"laws.csv", laws},
           {"edge_cases.csv", report["edge_cases"]},
-          {"histogram.csv", bins}};
+          {"histogram.csv", bins},
+          {"costs.csv", costs["subjects"]}};
 }
 
 } // namespace
@@ -425,25 +484,70 @@ std::vector<std::string> report_file_names() {
           "laws.csv",
           "edge_cases.csv",
           "histogram.csv",
+          "costs.csv",
           "plots/keys-positive.svg",
           "plots/keys-normal.svg",
+          "plots/keys-narrow.svg",
+          "plots/stagnation.svg",
           "plots/head.svg",
           "plots/range.svg",
           "plots/tile.svg",
-          "plots/histogram.svg"};
+          "plots/histogram.svg",
+          "plots/costs.svg"};
 }
 
-std::vector<ReportFile> report_files(const Json& report) {
+CostRow cost_row(const Json& subject) {
+  const auto power = [](const Json& json) {
+    const double x = number_of(json);
+    return std::isnan(x) ? std::string("-")
+           : x == 0.0    ? std::string("0")
+                         : fmt::format("2^{:.1f}", std::log2(x));
+  };
+  const double ns = subject["ns"];
+  std::string says = subject["says"];
+  if (subject["unit"] == "case")
+    says += fmt::format(", {:.0f} a second", 1e9 / ns);
+  else if (subject["unit"] != "multiply-add")
+    says += fmt::format(", {:.2f} a nanosecond", 1.0 / ns);
+  const std::string note = subject["note"];
+  return {subject["subject"],
+          subject["rows"].is_null() ? "-" : subject["rows"].dump(),
+          fmt::format("{:.{}f}", ns,
+                      ns < 10.0     ? 3
+                      : ns < 1000.0 ? 1
+                                    : 0),
+          shown(subject["ratio"], "{:.2f}"),
+          power(subject["radius"]),
+          power(subject["error"]) +
+              (subject["within_radius"].get<bool>() ? "" : " beyond the radius"),
+          fmt::format("{} ({})", says, note)};
+}
+
+GoalRow goal_row(const Json& goal) {
+  const auto shown_goal = [](const Json& json) {
+    const double x = number_of(json);
+    return x < 1e-6 ? fmt::format("2^{:.1f}", std::log2(x)) : fmt::format("{:.3g}", x);
+  };
+  const double factor = number_of(goal["factor"]);
+  return {goal["says"],
+          fmt::format("{} {}", goal["sense"].get<std::string>(), shown_goal(goal["asked"])),
+          shown_goal(goal["measured"]),
+          factor >= 1.0 ? fmt::format("yes, by a factor of {:.2f}", factor)
+                        : fmt::format("no, short by a factor of {:.2f}", 1.0 / factor)};
+}
+
+std::vector<ReportFile> report_files(const Json& report, const Json& costs) {
   std::map<std::string, std::string> svgs;
   for (const Json& figure : report["figures"])
     svgs[figure["id"]] = draw(plot_of(figure));
   svgs["histogram"] = draw(histogram_of(report["histogram"]));
+  svgs["costs"] = draw(plot_of_costs(costs));
 
-  const Json view = view_of(report, svgs);
+  const Json view = view_of(report, costs, svgs);
   std::vector<ReportFile> files{{"report.json", report.dump(1) + "\n"},
                                 {"report.md", filled(report_md, view, Escape::markdown)},
                                 {"index.html", filled(index_html, view, Escape::html)}};
-  for (const auto& [name, records] : tables_of(report))
+  for (const auto& [name, records] : tables_of(report, costs))
     files.push_back({name, csv_of_records(records)});
   for (const auto& [id, svg] : svgs)
     files.push_back({"plots/" + id + ".svg", stand_alone(svg)});

@@ -15,6 +15,18 @@ std::string json_lines(const Json& records);
 /// record; nested values and histograms are left to JSON.
 std::string csv_of_records(const Json& records);
 
+/// One subject of the costs (costs.hpp) as the cells of a table.
+struct CostRow {
+  std::string subject, rows, ns, ratio, radius, error, says;
+};
+CostRow cost_row(const Json& subject);
+
+/// One goal of the costs, answered.
+struct GoalRow {
+  std::string says, asked, measured, answer;
+};
+GoalRow goal_row(const Json& goal);
+
 struct ReportFile {
   std::string name;
   std::string text;
@@ -23,7 +35,9 @@ struct ReportFile {
 /// What a report's folder may hold besides its plots: the names of all files that report_files makes.
 std::vector<std::string> report_file_names();
 
-/// index.html, report.md, report.json, the CSV files and the plots, all made of one report (collect.hpp).
-std::vector<ReportFile> report_files(const Json& report);
+/// index.html, report.md, report.json, the CSV files and the plots, all made of one report
+/// (collect.hpp) and of what the truth cost (costs.hpp). Times differ from run to run: they are in
+/// costs.csv, plots/costs.svg and the section "What the truth costs" of the two pages only.
+std::vector<ReportFile> report_files(const Json& report, const Json& costs);
 
 } // namespace fa1::reports

@@ -191,6 +191,71 @@ TEST_CASE("an unknowable weight makes the bound infinite and never NaN", "[numer
   CHECK(bounds.eta[0] >= numerics::kNoDigit);
 }
 
+TEST_CASE("a bound from chunks of keys is the bound", "[numerics][quick]") {
+  for (const char* text :
+       {"bh=2 n_q=3 n_kv=100 d=5 dv=2", "n_q=2 n_kv=97 d=8 order=ascending",
+        "n_q=2 n_kv=97 d=8 order=descending sigma=30", "n_q=2 n_kv=50 sigma=1e6", "n_q=2 n_kv=0",
+        "n_q=1 n_kv=20 put=K:13,0:nan", "n_q=1 n_kv=20 d=2 put=K:13,0:3e38"}) {
+    CAPTURE(text);
+    const Problem problem = problem_of(text);
+    kernels::Arithmetic arithmetic;
+    arithmetic.Bc = 4;
+    const numerics::Bounds whole = numerics::online_softmax(problem, arithmetic);
+
+    numerics::OnlineSoftmaxBound bound(problem.shape, arithmetic);
+    const auto in_chunks = [&](const auto& pass) {
+      for (std::int64_t key = 0; key < problem.shape.n_kv; key += 12)
+        pass(reference::slice_keys(problem, key,
+                                   std::min<std::int64_t>(12, problem.shape.n_kv - key)));
+    };
+    in_chunks([&](const Problem& chunk) { bound.survey(chunk, 2); });
+    in_chunks([&](const Problem& chunk) { bound.weigh(chunk, 2); });
+    const numerics::Bounds chunks = bound.bounds();
+
+    CHECK(chunks.obstacle.empty() == whole.obstacle.empty());
+    const auto same = [](double a, double b) {
+      return a == b || std::fabs(a - b) <= (numerics::kEvaluationSlack - 1.0) * std::fabs(b);
+    };
+    for (std::size_t e = 0; e < whole.O.elements().size(); ++e) {
+      CHECK(same(chunks.O.elements()[e], whole.O.elements()[e]));
+      CHECK(same(chunks.expected.elements()[e], whole.expected.elements()[e]));
+      CHECK(same(chunks.weighted.elements()[e], whole.weighted.elements()[e]));
+    }
+    for (std::size_t r = 0; r < whole.l.size(); ++r) {
+      CHECK(same(chunks.l[r], whole.l[r]));
+      CHECK(same(chunks.LSE[r], whole.LSE[r]));
+      CHECK(chunks.m[r] == whole.m[r]);
+      CHECK(chunks.eta[r] == whole.eta[r]);
+      CHECK(chunks.spread[r] == whole.spread[r]);
+    }
+  }
+}
+
+TEST_CASE("the bound of a kernel of unknown make is the widest", "[numerics][quick]") {
+  for (const char* text : {"n_q=3 n_kv=100 d=5 dv=2", "n_q=2 n_kv=97 d=8 order=ascending",
+                           "n_q=2 n_kv=97 d=8 sigma=30", "n_q=2 n_kv=1 d=3"}) {
+    CAPTURE(text);
+    const Problem problem = problem_of(text);
+    kernels::Arithmetic unknown;
+    unknown.known = false;
+    const numerics::Bounds widest = numerics::online_softmax(problem, unknown);
+    for (const int Bc : {1, 4, 128})
+      for (const bool contracted : {false, true}) {
+        kernels::Arithmetic known;
+        known.Bc = Bc;
+        known.contracted = contracted;
+        const numerics::Bounds bounds = numerics::online_softmax(problem, known);
+        for (std::size_t e = 0; e < bounds.O.elements().size(); ++e)
+          CHECK(widest.O.elements()[e] > bounds.O.elements()[e]);
+        for (std::size_t r = 0; r < bounds.l.size(); ++r) {
+          CHECK(widest.l[r] > bounds.l[r]);
+          CHECK(widest.LSE[r] > bounds.LSE[r]);
+          CHECK(widest.m[r] >= bounds.m[r]);
+        }
+      }
+  }
+}
+
 TEST_CASE("no error of 200,000 random problems exceeds its bound", "[numerics][deep]") {
   constexpr int kProblems = 200'000;
   std::mt19937_64 random(20210807);

@@ -57,6 +57,21 @@ TEST_CASE("max, RMS and signed mean are those of the errors in units of u sum p|
   CHECK(summary.max_ulp == 6.0);        // 3 * 2^-23 just below 1, where an ulp is 2^-24
 }
 
+TEST_CASE("the error of l is taken at the computed maximum, in units of u l",
+          "[numerics][quick]") {
+  Hand hand(0);
+  hand.truth.l = {{4.0, 0.0, 0.0}, {1.0, 0.0, 0.0}};
+  hand.truth.m = {{1.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};
+  hand.state.l = {4.0f + 0x1p-19f, 0.0f};
+  hand.state.m = {1.0f, 1.0f};
+  hand.state.l[1] = static_cast<float>(std::exp(-1.0)); // the sum at 1 of a score of 0
+
+  const auto summary = numerics::summarize(hand.state, hand.truth, hand.bounds);
+
+  CHECK(summary.max_l_relative == 8.0); // 2^-21
+  CHECK(numerics::l_at(1.0, hand.truth, 1).hi == std::exp(-1.0));
+}
+
 TEST_CASE("every element is counted in exactly one ulp bin", "[numerics][quick]") {
   Hand hand(6);
   const double ulps[] = {0.0, 0.5, 0.75, 1.0, 3.0, 1e30};

@@ -2,6 +2,7 @@
 // holds every combination, a slope is the slope, and a record says what was run.
 
 #include "numerics/sweep.hpp"
+#include "reference/key_stream.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -187,4 +188,38 @@ TEST_CASE("where the bound does not reach, a record has no number and says why",
   CHECK(record.verdict.judgement == numerics::Judgement::undecided);
   CHECK(std::isnan(record.error.bound_relative));
   CHECK(record.not_finite == 1);
+}
+
+TEST_CASE("keys in chunks give the record of all keys at once", "[numerics][quick]") {
+  const auto same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  for (const char* text :
+       {"n_q=3 n_kv=5000 d=4 seed=4", "bh=2 n_q=2 n_kv=4099 d=3 dv=2 order=ascending",
+        "n_q=40 n_kv=3000 d=2 rows=5 v=positive", "n_q=2 n_kv=2500 put=K:2400,0:nan"})
+    for (const char* name : {"fa1.Br4xBc2", "fa1.Br3xBc5", "fa1.Br1xBc1"}) {
+      CAPTURE(text, name);
+      const reference::Recipe recipe = reference::parse_recipe(text);
+      const kernels::Kernel& kernel = kernels::find_kernel(name, reference::shape_of(recipe));
+
+      const numerics::Record whole = numerics::measure(recipe, kernel);
+      const numerics::Record chunks = numerics::measure(recipe, kernel, 2, 1);
+
+      CHECK_THAT(chunks.truth, ContainsSubstring("keys in"));
+      CHECK_THAT(whole.truth, !ContainsSubstring("keys in"));
+      CHECK(chunks.shape == whole.shape);
+      // The outputs are the same and so are their errors, up to the truth's last bits.
+      CHECK(chunks.error.ulp_histogram == whole.error.ulp_histogram);
+      CHECK(
+          same(static_cast<float>(chunks.error.max_ulp), static_cast<float>(whole.error.max_ulp)));
+      CHECK(chunks.not_finite == whole.not_finite);
+      CHECK(chunks.verdict.judgement == whole.verdict.judgement);
+      CHECK(same(chunks.verdict.worst.got, whole.verdict.worst.got));
+      CHECK(chunks.eta == whole.eta);
+    }
+}
+
+TEST_CASE("a record needs no more memory for more keys", "[numerics][quick]") {
+  // 2^40 bytes of keys could not even be reserved.
+  const reference::Recipe recipe = reference::parse_recipe("n_q=1 n_kv=2147483648 d=64 rows=1");
+
+  CHECK_NOTHROW(reference::KeyStream(recipe, reference::kMinKeysAtOnce).chunk((1 << 21) - 1));
 }

@@ -29,9 +29,20 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Problem problem_of(const std::string& text) { return make_problem(parse_recipe(text)); }
 
+/// The truth from keys that come in chunks of 1, 2, ... `widest` and again.
+Truth certify_in_chunks(const Problem& problem, std::int64_t widest) {
+  Certifier certifier(problem.shape);
+  std::int64_t width = 1;
+  for (std::int64_t key = 0; key < problem.shape.n_kv; width = width % widest + 1) {
+    const std::int64_t count = std::min(width, problem.shape.n_kv - key);
+    certifier.absorb(slice_keys(problem, key, count));
+    key += count;
+  }
+  return certifier.truth();
+}
+
 /// Every element of the truth against the intervals; returns how many were compared.
-template <unsigned Digits> std::int64_t compare(const Problem& problem) {
-  const Truth truth = certify(problem);
+template <unsigned Digits> std::int64_t compare(const Problem& problem, const Truth& truth) {
   const Answer<Interval<Digits>> exact = attention<Interval<Digits>>(problem);
 
   std::int64_t compared = 0;
@@ -47,6 +58,23 @@ template <unsigned Digits> std::int64_t compare(const Problem& problem) {
     agree(truth.LSE[row], exact.LSE[row]);
     // m can be exact with radius 0 (all scores 0), where no interval is narrower.
     REQUIRE(encloses(truth.m[row], exact.m[row]));
+  }
+  return compared;
+}
+
+template <unsigned Digits> std::int64_t compare(const Problem& problem) {
+  return compare<Digits>(problem, certify(problem));
+}
+
+/// Problems of every kind, in chunks of every size up to the whole; returns how many elements.
+std::int64_t compare_random_chunks(std::uint64_t first, std::uint64_t count) {
+  std::int64_t compared = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const std::string text = random_recipe(seed);
+    CAPTURE(text);
+    const Problem problem = problem_of(text);
+    const auto widest = 1 + static_cast<std::int64_t>(seed) % problem.shape.n_kv;
+    compared += compare<120>(problem, certify_in_chunks(problem, widest));
   }
   return compared;
 }
@@ -127,6 +155,60 @@ TEST_CASE("the exact answer is within the radius for random problems", "[referen
 TEST_CASE("the exact answer is within the radius for random problems, at length",
           "[reference][deep]") {
   CHECK(compare_random(2'000'000, 100'000) > 100'000);
+}
+
+TEST_CASE("the exact answer is within the radius when the keys come in chunks",
+          "[reference][quick]") {
+  CHECK(compare_random_chunks(3'000'000, 500) > 500);
+}
+
+TEST_CASE("the exact answer is within the radius when the keys come in chunks, at length",
+          "[reference][deep]") {
+  CHECK(compare_random_chunks(4'000'000, 20'000) > 20'000);
+}
+
+TEST_CASE("one chunk gives the bits of certify, and chunks keep the radius small",
+          "[reference][quick]") {
+  const Problem problem = problem_of("bh=2 n_q=5 n_kv=1000 d=16");
+  const Truth whole = certify(problem);
+  const Truth sizes = certify(moduli_of(problem));
+
+  const Truth one = certify_in_chunks(problem, 1000);
+  Certifier at_once(problem.shape);
+  at_once.absorb(problem);
+  const Truth many = certify_in_chunks(problem, 30);
+
+  CHECK(same_bits(at_once.truth(), whole));
+  CHECK(!same_bits(one, whole));
+  for (std::size_t e = 0; e < many.O.elements().size(); ++e)
+    CHECK(many.O.elements()[e].radius <= 0x1p-85 * sizes.O.elements()[e].hi);
+}
+
+TEST_CASE("special values mean the same in chunks as at once", "[reference][quick]") {
+  for (const char* text :
+       {"n_q=3 n_kv=9 d=2 put=K:4,0:nan", "n_q=3 n_kv=9 d=2 put=K:7,0:inf",
+        "n_q=3 n_kv=9 d=2 put=Q:1,0:nan", "n_q=2 n_kv=9 d=2 put=V:5,0:inf;V:8,1:nan",
+        "n_q=2 n_kv=9 d=2 put=V:1,0:inf;V:8,0:-inf", "scores=-inf,-inf,-inf,2,-inf,1 V=1,2,3,4,5,6",
+        "scores=-inf,-inf,-inf,-inf V=1*", "scores=1,2,inf,3,nan V=1*", "n_q=2 n_kv=0 d=3",
+        "scores=1,-inf,2,0 V=1,inf,2,3", "n_q=2 n_kv=9 d=2 sigma=1e20 put=K:4,0:nan"}) {
+    CAPTURE(text);
+    const Problem problem = problem_of(text);
+
+    const Truth whole = certify(problem);
+    const Truth chunks = certify_in_chunks(problem, 3);
+
+    for (std::size_t e = 0; e < whole.O.elements().size(); ++e) {
+      const Enclosed &a = whole.O.elements()[e], &b = chunks.O.elements()[e];
+      CHECK((std::isfinite(a.hi) ? std::isfinite(b.hi)
+             : std::isnan(a.hi)  ? std::isnan(b.hi)
+                                 : a.hi == b.hi));
+    }
+    for (std::size_t row = 0; row < whole.m.size(); ++row) {
+      CHECK(chunks.m[row].hi == whole.m[row].hi);
+      CHECK(std::isnan(chunks.l[row].hi) == std::isnan(whole.l[row].hi));
+      CHECK(std::isnan(chunks.LSE[row].hi) == std::isnan(whole.LSE[row].hi));
+    }
+  }
 }
 
 TEST_CASE("the exact answer is within the radius up to FLT_MAX and down to subnormals",

@@ -4,10 +4,12 @@
 // can look up, and by golden values of every family, which notice any change of the arithmetic
 // behind it.
 
+#include "reference/key_stream.hpp"
 #include "reference/recipe.hpp"
 
 #include <boost/math/special_functions/erf.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
 
 #include <algorithm>
 #include <array>
@@ -101,6 +103,8 @@ Recipe random_recipe(std::mt19937_64& random) {
   recipe.d = below(7);
   if (below(2) == 0)
     recipe.dv = below(5);
+  if (below(4) == 0)
+    recipe.rows = below(8);
   if (below(2) == 0)
     recipe.scale = finite_float();
   recipe.seed = below(4) == 0 ? random() : 1;
@@ -161,6 +165,7 @@ TEST_CASE("the canonical text has the keys in order, without defaults", "[refere
            Row{"scores=1,2,-inf", "n_q=1 n_kv=3 scale=1 Q=1* K=1,2,-inf"},
            Row{"scores=0*5 dv=2 n_q=3", "n_q=3 n_kv=5 dv=2 scale=1 Q=1* K=0*5"},
            Row{"scale=auto bh=2 gap=120 dv=1", "bh=2 n_q=1 n_kv=1 dv=1"},
+           Row{"rows=4 scale=1 dv=1 n_q=9", "n_q=9 n_kv=1 dv=1 rows=4 scale=1"},
            Row{"v=constant:0x1p-149 scale=+0.5", "n_q=1 n_kv=1 scale=0.5 v=constant:1e-45"},
            Row{"put=V:0,0:nan;K:0,0:-0 Q=-0x1.8p1", "n_q=1 n_kv=1 Q=-3 put=V:0,0:nan;K:0,0:-0"},
        })
@@ -174,7 +179,8 @@ TEST_CASE("recipes differ where a single bit of a field differs", "[reference][q
   for (const char* other :
        {"n_q=2 n_kv=2 Q=-0* put=V:0,0:nan", "n_q=2 n_kv=2 Q=0*2 put=V:0,0:nan",
         "n_q=2 n_kv=2 Q=0* put=V:0,0:0", "n_q=2 n_kv=2 Q=0* put=V:1,0:nan",
-        "n_q=2 n_kv=2 Q=0* put=V:0,0:nan seed=2", "n_q=2 n_kv=2 Q=0* put=V:0,0:nan scale=1"})
+        "n_q=2 n_kv=2 Q=0* put=V:0,0:nan seed=2", "n_q=2 n_kv=2 Q=0* put=V:0,0:nan scale=1",
+        "n_q=2 n_kv=2 rows=2 Q=0* put=V:0,0:nan"})
     CHECK_FALSE(plain == parse_recipe(other));
 }
 
@@ -193,8 +199,9 @@ TEST_CASE("a bad recipe is refused in one line that names key, value and what is
                "recipe: n_kv=99999999999999999999: want an integer from 0 to 2147483648"},
            Row{"d=257", "recipe: d=257: want an integer from 0 to 256"},
            Row{"dv=+1", "recipe: dv=+1: want an integer from 0 to 256"},
-           Row{"n_q=70000 n_kv=1000000000 d=4",
-               "recipe: bh=1 n_q=70000 n_kv=1000000000 d=4 dv=4: want a problem that can be made, "
+           Row{"rows=-1", "recipe: rows=-1: want an integer from 0 to 2147483648"},
+           Row{"bh=700000 n_q=1 n_kv=1000000000 d=4",
+               "recipe: bh=700000 n_q=1 n_kv=1000000000 d=4 dv=4: want a problem that can be made, "
                "run and judged within 8 GiB"},
            Row{"bh=2147483648 n_q=2147483648 n_kv=2147483648 d=256",
                "recipe: bh=2147483648 n_q=2147483648 n_kv=2147483648 d=256 dv=256: want a problem "
@@ -250,8 +257,9 @@ TEST_CASE("a bad recipe is refused in one line that names key, value and what is
                "`;`"},
            Row{"put=K:0,0:x",
                "recipe: put=K:0,0:x: want a value that is an fp32 number, nan, inf or -inf"},
-           Row{"n_kV=3", "recipe: unknown key 'n_kV': want one of bh n_q n_kv d dv scale seed dist "
-                         "sigma order gap v Q K V scores put"},
+           Row{"n_kV=3",
+               "recipe: unknown key 'n_kV': want one of bh n_q n_kv d dv rows scale seed dist "
+               "sigma order gap v Q K V scores put"},
            Row{"64", "recipe: '64': want key=value"},
            Row{"=64", "recipe: '=64': want key=value"},
            Row{"d=1 d=1", "recipe: d=1: want the key once, it is there twice"},
@@ -267,12 +275,95 @@ TEST_CASE("a recipe that was built by hand is held to the same limits", "[refere
   Recipe family;
   family.dist = Family::alternating;
 
+  Recipe rows;
+  rows.rows = -1;
+
   CHECK_THROWS_AS(make_problem(recipe), RecipeError);
   CHECK_THROWS_AS(shape_of(list), RecipeError);
+  CHECK_THROWS_AS(shape_of(rows), RecipeError);
   CHECK_THROWS_AS(make_problem(family), RecipeError);
   float out = 0.0f;
   CHECK_THROWS_AS(make_rows(Recipe{}, Matrix::K, 0, 1, 1, &out), RecipeError);
   CHECK_THROWS_AS(make_rows(Recipe{}, Matrix::K, 1, 0, 1, &out), RecipeError);
+}
+
+TEST_CASE("a problem that is too large to be made at once is refused before it is made",
+          "[reference][quick]") {
+  const Recipe recipe = parse_recipe("n_q=70 n_kv=1000000000 d=4");
+
+  CHECK_THROWS_WITH(
+      make_problem(recipe),
+      "recipe: bh=1 n_q=70 n_kv=1000000000 d=4 dv=4: want a problem that can be made, "
+      "run and judged within 8 GiB; `fa1lab run` and `fa1lab sweep` take the keys in "
+      "chunks and do with less");
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Parts of the problem
+
+TEST_CASE("sampled rows are distinct rows of the whole problem, in their order",
+          "[reference][quick]") {
+  for (const char* text :
+       {"n_q=50 n_kv=3 d=4 rows=7", "bh=2 n_q=50 n_kv=3 d=4 rows=49 order=ascending",
+        "n_q=9 n_kv=2 d=2 rows=3 put=Q:8,1:7;Q:0,0:5", "n_q=3 n_kv=1 rows=9",
+        "n_q=1000000000 n_kv=2 d=3 rows=4", "n_q=5 n_kv=2 rows=0"}) {
+    CAPTURE(text);
+    const Recipe recipe = parse_recipe(text);
+
+    const std::vector<std::int64_t> rows = query_rows(recipe);
+    const Problem problem = make_problem(recipe);
+
+    REQUIRE(problem.shape == shape_of(recipe));
+    REQUIRE(static_cast<std::int64_t>(rows.size()) == std::min(recipe.n_q, *recipe.rows));
+    CHECK(std::set(rows.begin(), rows.end()).size() == rows.size());
+    CHECK(std::ranges::is_sorted(rows));
+    for (std::int64_t bh = 0; bh < problem.shape.batch_heads; ++bh)
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        const auto row = problem.Q.row(bh, static_cast<std::int64_t>(r));
+        CHECK(same_bits({row.begin(), row.end()}, rows_of(recipe, Matrix::Q, bh, rows[r], 1)));
+      }
+  }
+}
+
+TEST_CASE("every query row is sampled equally often", "[reference][quick]") {
+  std::array<int, 10> drawn{};
+  constexpr int kSeeds = 10'000;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    Recipe recipe = parse_recipe("n_q=10 n_kv=1 rows=3");
+    recipe.seed = seed;
+    for (const std::int64_t row : query_rows(recipe))
+      ++drawn[static_cast<std::size_t>(row)];
+  }
+
+  // Each count is binomial (n, 0.3); six standard deviations happen once in 10^8 times.
+  const double mean = 0.3 * kSeeds, deviation = std::sqrt(0.3 * 0.7 * kSeeds);
+  for (const int count : drawn)
+    CHECK(std::fabs(count - mean) < 6.0 * deviation);
+}
+
+TEST_CASE("a stream of keys is the whole problem, cut into chunks", "[reference][quick]") {
+  for (const char* text :
+       {"bh=2 n_q=3 n_kv=5000 d=3 dv=2", "n_q=2 n_kv=2500 d=2 order=dominant",
+        "n_q=1 n_kv=2049 d=1 order=descending v=alternating", "n_q=2 n_kv=3000 order=tied v=index",
+        "n_q=2 n_kv=3 d=2 K=1,2,3* V=4*", "n_q=2 n_kv=0 d=2"}) {
+    CAPTURE(text);
+    const Recipe recipe = parse_recipe(text);
+    const Problem whole = make_problem(recipe);
+    for (const std::int64_t width : {1000, 1024, 4096, 10'000}) {
+      KeyStream stream(recipe, width, 2);
+      std::int64_t keys = 0;
+      for (std::int64_t c = 0; c < stream.chunks(); ++c) {
+        const Problem& chunk = stream.chunk(c);
+        const Problem expected = slice_keys(whole, keys, chunk.shape.n_kv);
+        REQUIRE(chunk.shape == expected.shape);
+        CHECK((chunk.Q == whole.Q && chunk.K == expected.K && chunk.V == expected.V));
+        CHECK(chunk.scale == whole.scale);
+        keys += chunk.shape.n_kv;
+      }
+      CHECK(keys == whole.shape.n_kv);
+      CHECK(stream.chunk(0).K == slice_keys(whole, 0, stream.chunk(0).shape.n_kv).K);
+    }
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------

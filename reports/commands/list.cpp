@@ -32,6 +32,7 @@ struct Input {
 constexpr auto kInputs = std::to_array<Input>({
     {"n_q=M n_kv=N d=D dv=E bh=B",
      "sizes: queries, keys, columns of Q and K, columns of V [d], batch-heads [1]"},
+    {"rows=R", "R of the query rows, chosen by seed [all]; exact, as rows are independent"},
     {"scale=auto", "fp32(1/sqrt(d)) [auto], or any finite fp32 number"},
     {"seed=S", "from 0 to 2^64 - 1 [1]; every entry is a pure function of seed and position"},
     {"sigma=X",

@@ -2,6 +2,7 @@
 
 #include "reports/arguments.hpp"
 #include "reports/collect.hpp"
+#include "reports/costs.hpp"
 #include "reports/output.hpp"
 #include "reports/plot.hpp"
 #include "reports/terminal.hpp"
@@ -23,6 +24,14 @@ struct Options {
   std::string out = "reports/out", seed = "1";
 };
 
+/// Fewer repetitions than `fa1lab bench` makes, because a report must not wait for them.
+CostSettings cost_settings(Level level) {
+  CostSettings settings;
+  settings.repetitions = level == Level::quick ? 2 : 3;
+  settings.min_seconds = level == Level::quick ? 0.02 : 0.05;
+  return settings;
+}
+
 int report(const Options& options) {
   const Level level = options.quick ? Level::quick : options.full ? Level::full : Level::standard;
   const std::uint64_t seed =
@@ -33,11 +42,15 @@ int report(const Options& options) {
   NewFolder folder(options.out, report_file_names());
 
   const Json document = collect(level, seed);
-  for (const ReportFile& file : report_files(document))
+  const Json costs = measure_costs(cost_settings(level));
+  for (const ReportFile& file : report_files(document, costs))
     folder.write(file.name, file.text);
   folder.publish();
 
-  const bool fine = held(document);
+  const std::string beyond = beyond_radius(costs);
+  if (!beyond.empty())
+    fmt::print(stderr, "fa1lab: report: {}\n", beyond);
+  const bool fine = held(document) && beyond.empty();
   if (options.json)
     std::cout << document.dump() << "\n";
   else

@@ -98,31 +98,38 @@ std::optional<Backend> backend_of(const ReproOptions& options) {
 std::string_view suffix_of(Backend backend) { return backend == Backend::cuda ? ".cuda" : ".cpu"; }
 
 /// --kernel, on the backend asked for where one is.
-const Kernel& kernel_asked(const ReproOptions& options, const reference::Shape& shape) {
+const Kernel& kernel_asked(ReproOptions& options, const reference::Shape& shape) {
   const std::optional<Backend> backend = backend_of(options);
-  const Kernel& named = kernel_named(options.kernel, shape);
-  if (!backend || named.backend == *backend)
-    return named;
-  if (options.kernel == named.id)
+  if (!options.choice.plugin.empty()) {
+    if (backend)
+      throw UsageError(fmt::format("--backend {}: a plug-in has its own", options.backend));
+    return options.choice.for_shape(shape);
+  }
+  if (!backend)
+    return options.choice.for_shape(shape);
+  const Kernel& named = kernel_named(options.choice.kernel, shape);
+  if (named.backend == *backend)
+    return options.choice.as_asked(named);
+  if (options.choice.kernel == named.id)
     throw UsageError(fmt::format("--kernel {} runs on {}, --backend asks for {}", named.id,
                                  suffix_of(named.backend).substr(1), options.backend));
   const std::string twin =
       named.id.substr(0, named.id.rfind('.')) + std::string(suffix_of(*backend));
-  return kernel_named(twin, shape);
+  return options.choice.as_asked(kernel_named(twin, shape));
 }
 
 /// An exact id wins; a part of one means the instance that has the case's tile.
-const Kernel& kernel_asked(const ReproOptions& options, const numerics::EdgeCase& edge_case) {
+const Kernel& kernel_asked(ReproOptions& options, const numerics::EdgeCase& edge_case) {
   const std::optional<Backend> backend = backend_of(options);
-  if (options.kernel.empty())
+  if (options.choice.kernel.empty())
     return numerics::kernel_for(edge_case, backend.value_or(Backend::cpu));
   const reference::Shape shape = reference::shape_of(reference::parse_recipe(edge_case.recipe()));
   const Kernel& named = kernel_asked(options, shape);
-  if (named.id == options.kernel || numerics::can_express(edge_case, named))
+  if (named.id == options.choice.kernel || numerics::can_express(edge_case, named))
     return named;
   for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
     for (const Kernel& kernel : table)
-      if (kernel.id.starts_with(options.kernel + ".") &&
+      if (kernel.id.starts_with(options.choice.kernel + ".") &&
           kernel.backend == backend.value_or(Backend::cpu) &&
           numerics::can_express(edge_case, kernel))
         return kernel;
@@ -138,6 +145,8 @@ Kernel with_schedule(const Kernel& kernel, const std::string& text) {
   } catch (const std::invalid_argument& error) {
     throw UsageError(fmt::format("--{}", error.what())); // begins with: schedule
   }
+  if (kernel.variant == "plugin")
+    throw UsageError(fmt::format("--schedule {}: {} has threads of its own", text, kernel.id));
   if (kernel.backend != Backend::cpu)
     throw UsageError(
         fmt::format("--schedule {}: {} runs on a GPU, which has its own; want a kernel on cpu",
@@ -169,7 +178,7 @@ std::string painted_verdict(const numerics::Verdict& verdict) {
 
 /// The line to paste, with everything that was asked for.
 std::string replay(const ReproOptions& options, std::string_view recipe, const Kernel& kernel) {
-  std::string text = properties::replay_line(recipe, kernel.id, options.invariant);
+  std::string text = properties::replay_line(recipe, kernel, options.invariant);
   if (!options.schedule.empty())
     text += " --schedule " + options.schedule;
   return text;
@@ -281,8 +290,7 @@ Json json_of(const numerics::Trace& trace) {
 // The three questions
 // ---------------------------------------------------------------------------------------------------
 
-int repro_case(const ReproOptions& options, const numerics::EdgeCase& edge_case,
-               std::ostream& out) {
+int repro_case(ReproOptions& options, const numerics::EdgeCase& edge_case, std::ostream& out) {
   const Kernel& asked = kernel_asked(options, edge_case);
   if (!numerics::can_express(edge_case, asked)) {
     const numerics::EdgeTile& tile = edge_case.tile();
@@ -350,7 +358,7 @@ int repro_case(const ReproOptions& options, const numerics::EdgeCase& edge_case,
   return status;
 }
 
-int repro_law(const ReproOptions& options, const reference::Recipe& recipe, const Kernel& kernel,
+int repro_law(ReproOptions& options, const reference::Recipe& recipe, const Kernel& kernel,
               std::ostream& out) {
   const properties::Invariant* law = nullptr;
   try {
@@ -394,7 +402,7 @@ int repro_law(const ReproOptions& options, const reference::Recipe& recipe, cons
   return violated ? kProvedWrong : kHeld;
 }
 
-int repro_recipe(const ReproOptions& options, const reference::Recipe& recipe, std::ostream& out) {
+int repro_recipe(ReproOptions& options, const reference::Recipe& recipe, std::ostream& out) {
   const reference::Shape shape = reference::shape_of(recipe);
   const Kernel kernel = with_schedule(kernel_asked(options, shape), options.schedule);
   if (!options.invariant.empty()) {
@@ -450,9 +458,10 @@ int repro_recipe(const ReproOptions& options, const reference::Recipe& recipe, s
 
 } // namespace
 
-int repro(const ReproOptions& options, std::ostream& out) {
+int repro(ReproOptions& options, std::ostream& out) {
   const numerics::EdgeCase* edge_case = edge_case_named(options.what);
-  if (edge_case != nullptr && options.invariant.empty())
+  // What the catalogue says of a case is what FA1's own recurrence does.
+  if (edge_case != nullptr && options.invariant.empty() && !options.choice.from_outside())
     return repro_case(options, *edge_case, out);
   const std::string text =
       edge_case != nullptr ? std::string(edge_case->recipe()) : recipe_of(options.what);
@@ -469,8 +478,7 @@ Command add_repro(CLI::App& program) {
          "ID|RECIPE|FILE", options->what,
          "An edge case of `fa1lab list cases`, a recipe (holds `=`), or a file that holds one")
       ->required();
-  app->add_option("--kernel", options->kernel,
-                  "Id, or a part of it such as fa1.Br4xBc2 [the case's own, or fa1]");
+  options->choice.add_to(*app, "the case's own, or fa1");
   app->add_option("--backend", options->backend, "cpu or cuda [the kernel's]");
   app->add_flag("--trace", options->trace,
                 "The state after every tile, and where it first goes wrong");

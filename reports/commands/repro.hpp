@@ -10,6 +10,7 @@
 ///           CUDA device
 #pragma once
 
+#include "reports/arguments.hpp"
 #include "reports/command.hpp"
 
 #include <iosfwd>
@@ -19,7 +20,7 @@ namespace fa1::reports {
 
 struct ReproOptions {
   std::string what;      ///< ID, RECIPE or FILE
-  std::string kernel;    ///< empty: the case's own, or fa1
+  KernelChoice choice;   ///< where nothing is named: the case's own, or fa1
   std::string backend;   ///< empty, cpu or cuda
   std::string invariant; ///< empty: judge the output
   std::string schedule;  ///< empty: forward
@@ -27,7 +28,8 @@ struct ReproOptions {
   bool json = false;
 };
 
-int repro(const ReproOptions& options, std::ostream& out);
+/// Loads the plug-in that `options` may name.
+int repro(ReproOptions& options, std::ostream& out);
 
 Command add_repro(CLI::App& program);
 

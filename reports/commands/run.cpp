@@ -16,7 +16,8 @@ namespace fa1::reports {
 namespace {
 
 struct Options {
-  std::string recipe, kernel;
+  KernelChoice choice;
+  std::string recipe;
   bool json = false;
 };
 
@@ -31,7 +32,7 @@ Colour colour_of(numerics::Judgement judgement) {
   }
 }
 
-void print(const numerics::Record& r) {
+void print(const numerics::Record& r, const kernels::Kernel& kernel) {
   const auto line = [](std::string_view name, std::string_view text) {
     fmt::print(std::cout, "{:<10}{}\n", name, text);
   };
@@ -58,19 +59,21 @@ void print(const numerics::Record& r) {
   line("time",
        fmt::format("kernel {:.3g} s ({:.3g} G multiply-adds/s), truth {:.3g} s", r.kernel_seconds,
                    numerics::work_of(r.shape) / r.kernel_seconds * 1e-9, r.truth_seconds));
-  line("reproduce", properties::replay_line(reference::to_string(r.recipe), r.kernel));
+  line("reproduce", reference::fits_memory(r.shape, r.shape.n_kv)
+                        ? properties::replay_line(reference::to_string(r.recipe), kernel)
+                        : run_line(r));
 }
 
-int run(const Options& options) {
+int run(Options& options) {
   const reference::Recipe recipe = recipe_from(options.recipe);
-  const kernels::Kernel& kernel = kernel_named(options.kernel, reference::shape_of(recipe));
+  const kernels::Kernel& kernel = options.choice.for_shape(reference::shape_of(recipe));
 
   const numerics::Record record = numerics::measure(recipe, kernel, cores());
 
   if (options.json)
     std::cout << to_json(record, Times::with).dump() << "\n";
   else
-    print(record);
+    print(record, kernel);
   return record.verdict.judgement == numerics::Judgement::proved_wrong ? kProvedWrong : kHeld;
 }
 
@@ -83,7 +86,7 @@ Command add_run(CLI::App& program) {
   app->footer("Example:\n  fa1lab run 'n_q=3 n_kv=70 d=5 dist=normal seed=1' --kernel fa1.Br4xBc2");
   app->add_option("RECIPE", options->recipe, "The problem, as `fa1lab list inputs` explains")
       ->required();
-  app->add_option("--kernel", options->kernel, "Id, or a part of it such as fa1.Br4xBc2 [fa1]");
+  options->choice.add_to(*app, "fa1");
   app->add_flag("--json", options->json, "One record instead of text");
   return {app, [options] { return run(*options); }};
 }

@@ -19,8 +19,9 @@ namespace fa1::reports {
 namespace {
 
 struct Options {
+  KernelChoice choice;
   std::vector<std::string> vary;
-  std::string recipe, kernel, out;
+  std::string recipe, out;
   bool json = false;
 };
 
@@ -59,7 +60,7 @@ void print_slope(const numerics::Axis& axis, const std::vector<numerics::Point>&
                axis.key, fit.slope, fit.low, fit.high, fit.points);
 }
 
-int sweep(const Options& options) {
+int sweep(Options& options) {
   std::vector<numerics::Axis> axes;
   for (const std::string& text : options.vary)
     axes.push_back(numerics::parse_axis(text));
@@ -67,8 +68,8 @@ int sweep(const Options& options) {
   double work = 0.0;
   for (const numerics::Point& point : points) {
     const reference::Shape shape = reference::shape_of(point.recipe);
-    kernel_named(options.kernel,
-                 shape); // a kernel that does not serve the last point is known before the first
+    options.choice.for_shape(
+        shape); // a kernel that does not serve the last point is known before the first
     work += numerics::work_of(shape);
   }
   if (!options.out.empty())
@@ -83,7 +84,7 @@ int sweep(const Options& options) {
   for (const numerics::Point& point : points) {
     const reference::Shape shape = reference::shape_of(point.recipe);
     const numerics::Record record =
-        numerics::measure(point.recipe, kernel_named(options.kernel, shape), cores());
+        numerics::measure(point.recipe, options.choice.for_shape(shape), cores());
     progress.done(numerics::work_of(shape));
     progress.clear();
     std::cout << (options.json ? to_json(record, Times::with).dump() : row(point, record))
@@ -128,7 +129,7 @@ Command add_sweep(CLI::App& program) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app->add_option("RECIPE", options->recipe, "The problem, as `fa1lab list inputs` explains")
       ->required();
-  app->add_option("--kernel", options->kernel, "Id, or a part of it such as fa1.Br4xBc2 [fa1]");
+  options->choice.add_to(*app, "fa1");
   app->add_option("--out", options->out,
                   "File for the records: one JSON object a line, or CSV where it ends in .csv");
   app->add_flag("--json", options->json, "Print the records instead of a table");

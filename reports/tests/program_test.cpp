@@ -47,6 +47,15 @@ Answer shell(const std::string& line) {
 
 Answer fa1lab(const std::string& words) { return shell(FA1_PROGRAM " " + words); }
 
+/// A page without what the truth cost, which is the one thing that differs from run to run.
+std::string without_costs(std::string page) {
+  const std::string end = "</section>";
+  const std::size_t from = page.find("<section>"), to = page.find(end);
+  REQUIRE(from < to);
+  REQUIRE(to != std::string::npos);
+  return page.erase(from, to + end.size() - from);
+}
+
 std::size_t lines(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count(text, '\n'));
 }
@@ -59,9 +68,9 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
     const char* says;
   };
   const auto example = GENERATE(values<Example>({
-      {"", "want a command: one of report repro run check sweep list"},
+      {"", "want a command: one of report repro run check sweep list bench"},
       {"frobnicate",
-       "command 'frobnicate' is unknown; want one of report repro run check sweep list"},
+       "command 'frobnicate' is unknown; want one of report repro run check sweep list bench"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
@@ -69,7 +78,7 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"run 'keys=3'", "unknown key 'keys'"},
       {"run 'n_kv=many'", "n_kv=many"},
       {"run 'n_kv=-1'", "n_kv=-1"},
-      {"run 'n_kv=1000000000 d=256'", "GiB"},
+      {"repro 'n_kv=1000000000 d=256'", "take the keys in chunks"},
       {"run 'scale=nan'", "scale=nan: want a finite"},
       {"run 'd=257'", "d=257"},
       {"run 'n_q=1' --kernel fa2", "kernel 'fa2' is unknown"},
@@ -94,6 +103,14 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"report --out /proc/none/out", "cannot write"},
       {"report --out /proc", "/proc"},
       {"report --seed x", "--seed x: want"},
+      {"bench --filter nothing",
+       "'nothing' matches no subject; want one that matches any of certify"},
+      {"bench --filter -.", "'-.' matches no subject"},
+      {"bench --filter '('", "--filter '(' is no regular expression"},
+      {"bench --keys 0", "--keys 0: want a whole number from 1"},
+      {"bench --d 257", "--d 257: want a whole number from 1 to 256"},
+      {"bench --keys 131073", "want at most 131072 keys for this d"},
+      {"bench --min-time 0", "--min-time 0: want seconds"},
   }));
   CAPTURE(example.words);
 
@@ -125,7 +142,7 @@ TEST_CASE("a disk that is full behind the output is status 2", "[reports][quick]
 }
 
 TEST_CASE("help has an example for every command", "[reports][quick]") {
-  const auto* const command = GENERATE("report", "repro", "run", "check", "sweep", "list");
+  const auto* const command = GENERATE("report", "repro", "run", "check", "sweep", "list", "bench");
   CAPTURE(command);
 
   const Answer answer = fa1lab(std::string(command) + " --help");
@@ -170,6 +187,7 @@ TEST_CASE("with --json every command prints one object a line", "[reports][quick
       {"sweep --vary n_kv=1..8 --vary seed=1,2 n_q=2 --json", 8, "error"},
       {"check --invariant m-exact --cases 5 --json", 1, "law"},
       {"list formats --json", 1, "format"},
+      {"bench --keys 64 --d 4 --min-time 0.001 --filter ^mirror --json", 1, "bench"},
       {"list kernels --json", 0, "kernel"}, // as many as there are
   }));
   CAPTURE(example.words);
@@ -207,6 +225,22 @@ TEST_CASE("a sweep that fails leaves no file", "[reports][quick]") {
 
   CHECK(answer.status == 2);
   CHECK(scratch.empty());
+}
+
+TEST_CASE("the table of costs has a line for each subject and each goal", "[reports][quick]") {
+  const Answer answer = fa1lab("bench --keys 64 --d 8 --min-time 0.001");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 0);
+  CHECK_THAT(answer.out, StartsWith("keys 64, d 8, normal; "));
+  for (const char* line :
+       {"certify ", "double ", "double-opt ", "float128 ", "mpfr-50 ", "cpp-bin-50 ", "mpfi-40 ",
+        "arb-113 ", "arb-128 ", "kernel ", "mirror ", "case ", "vector-operation ",
+        "radius of certify", "Arb (113 bits", "mpfr_float_50 / certify", "plain double loop of",
+        "kernel on the executor / plain mirror"}) {
+    CAPTURE(line);
+    CHECK_THAT(answer.out, ContainsSubstring(std::string("\n") + line));
+  }
 }
 
 TEST_CASE("a law that holds and a law that does not are told apart in one word",
@@ -260,5 +294,131 @@ TEST_CASE("the quick report is complete, says so, and replaces the one before", 
   CHECK_THAT(page, ContainsSubstring("Everything held"));
   CHECK(second.status == 0);
   CHECK(text_of(out + "/report.json") == data); // no times, no chance in it
-  CHECK(text_of(out + "/index.html") == page);
+  CHECK(without_costs(text_of(out + "/index.html")) == without_costs(page));
+  CHECK_THAT(page, ContainsSubstring("What the truth costs"));
+  CHECK_THAT(text_of(out + "/costs.csv"), ContainsSubstring("bench,certify,"));
+}
+
+TEST_CASE(
+    "a library that is no plug-in is bad input, one that this machine cannot serve is status 3",
+    "[reports][plugin][quick]") {
+  struct Example {
+    const char* name;
+    int status;
+    const char* says;
+  };
+  const auto example = GENERATE(values<Example>({
+      {"none", 2, "no such file"},
+      {"bad_no_forward", 2, "lacks the symbol fa1_forward"},
+      {"bad_garbage", 2, "is not a JSON object"},
+      {"bad_other_size", 2, "struct_size"},
+      {"bad_refuses_size", 2, "another fa1_args"},
+      {"bad_missing_library", 3, "needs another library"},
+      {"bad_cuda_only", 3, "host pointers"},
+      {"bad_crash_on_describe", 1, "died while it was loaded"},
+  }));
+  const auto* const command =
+      GENERATE("check --cases 2", "run n_q=2", "repro n_q=2", "sweep --vary n_kv=1,2 n_q=2");
+  CAPTURE(example.name, command);
+
+  const Answer answer =
+      shell("(" FA1_PROGRAM " " + std::string(command) + " --plugin " FA1_PLUGINS + example.name +
+            ".so >/dev/null)"); // a sweep has begun its table
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == example.status);
+  CHECK_THAT(answer.out, StartsWith("fa1lab: plug-in '"));
+  CHECK_THAT(answer.out, ContainsSubstring(example.says));
+  CHECK(lines(answer.out) == 1);
+}
+
+TEST_CASE("what a plug-in does wrong is status 1, with a line that does it again",
+          "[reports][plugin][quick]") {
+  struct Example {
+    const char* name;
+    const char* says;
+  };
+  const auto example = GENERATE(values<Example>({
+    {"no_alpha_on_O", "proved wrong"}, {"bad_output_only_mean", "proved wrong"},
+        {"bad_crash", "SIGSEGV"}, {"bad_late_crash", "SIGSEGV"},
+        {"bad_hang", "did not return in a call within 0.2 s"},
+        {"bad_write_just_past", "a write outside O"}, {"bad_write_input", "the input Q"},
+        {"bad_fails", "failed with status 7"}, {"bad_prints", "prints to stdout"},
+        {"bad_rounding", "the floating-point unit changed"},
+        {"bad_prints_on_load", "prints to stdout while it is loaded"},
+#if defined(__x86_64__)
+        {"bad_flush_inside", "flushes subnormals to zero"},
+#endif
+  }));
+  CAPTURE(example.name);
+
+  const Answer answer = fa1lab("check --cases 5 --timeout 0.2 --plugin " FA1_PLUGINS +
+                               std::string(example.name) + ".so");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 1);
+  CHECK_THAT(answer.out, ContainsSubstring(example.says));
+  const std::string before = "reproduce: ./fa1lab ";
+  const auto start = answer.out.find(before);
+  REQUIRE(start != std::string::npos);
+  const auto words = answer.out.substr(start + before.size(),
+                                       answer.out.find('\n', start) - start - before.size());
+  CHECK(fa1lab(words).status == 1);
+}
+
+TEST_CASE("a right plug-in holds all that applies to it, and the rest is not counted",
+          "[reports][plugin][quick]") {
+  const Answer whole = fa1lab("check --cases 5 --plugin " FA1_PLUGINS "plain_attention.so");
+  const Answer output = fa1lab("check --cases 5 --plugin " FA1_PLUGINS "bad_output_only.so");
+  const Answer run = fa1lab("run 'n_q=3 n_kv=70 d=5' --plugin " FA1_PLUGINS "plain_attention.so");
+
+  CAPTURE(whole.out, output.out, run.out);
+  CHECK(whole.status == 0);
+  CHECK(output.status == 0);
+  CHECK_THAT(output.out, ContainsSubstring("lse-consistent     bound       not-applicable"));
+  CHECK(run.status == 0);
+  CHECK_THAT(run.out, ContainsSubstring("--plugin " FA1_PLUGINS "plain_attention.so"));
+}
+
+TEST_CASE("options that contradict each other about the kernel are bad input",
+          "[reports][plugin][quick]") {
+  struct Example {
+    const char* words;
+    const char* says;
+  };
+  const auto example = GENERATE(values<Example>({
+      {"run n_q=1 --kernel fa1 --plugin " FA1_PLUGINS "fa1.so", "--kernel and --plugin"},
+      {"run n_q=1 --timeout 3", "--timeout is for plug-ins"},
+      {"run n_q=1 --timeout soon --plugin " FA1_PLUGINS "fa1.so", "--timeout soon: want seconds"},
+      {"run n_q=1 --timeout 0 --plugin " FA1_PLUGINS "fa1.so", "--timeout 0: want seconds"},
+      {"run 'n_q=1 d=9' --plugin " FA1_PLUGINS "fa1.so", "serves d and dv up to 8"},
+      {"run n_q=1 --plugin " FA1_PLUGINS "bad_unsupported.so", "does not support this shape"},
+      {"run n_q=1 --stranger lse", "outputs 'lse' is unknown; want one of o, olm"},
+      {"repro n_q=1 --backend cuda --plugin " FA1_PLUGINS "fa1.so", ""},
+      {"repro n_q=1 --schedule reverse --plugin " FA1_PLUGINS "fa1.so", "threads of its own"},
+  }));
+  CAPTURE(example.words);
+
+  const Answer answer = fa1lab(example.words);
+
+  CAPTURE(answer.out);
+  CHECK(answer.status >= 2);
+  CHECK_THAT(answer.out, ContainsSubstring(example.says));
+  CHECK(lines(answer.out) == 1);
+}
+
+TEST_CASE("a mutant treated as a stranger is caught by its output alone, again by its replay line",
+          "[reports][plugin][quick]") {
+  const Answer answer = fa1lab("check --kernel mutant.no_alpha_on_O.Br1xBc1xD8.cpu --stranger o "
+                               "--invariant truth --cases 40");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 1);
+  const std::string before = "reproduce: ./fa1lab ";
+  const auto start = answer.out.find(before);
+  REQUIRE(start != std::string::npos);
+  const auto words = answer.out.substr(start + before.size(),
+                                       answer.out.find('\n', start) - start - before.size());
+  CHECK_THAT(words, ContainsSubstring("--stranger o --invariant truth"));
+  CHECK(fa1lab(words).status == 1);
 }

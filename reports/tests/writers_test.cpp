@@ -3,6 +3,7 @@
 
 #include "reports/collect.hpp"
 #include "reports/command.hpp"
+#include "reports/costs.hpp"
 #include "reports/plot.hpp"
 #include "reports/writers.hpp"
 
@@ -18,6 +19,7 @@
 
 using namespace fa1::reports;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -31,6 +33,7 @@ Json error_record(double x, double error, const char* verdict) {
           {"elements", 64},
           {"not_finite", 0},
           {"max_error", error},
+          {"max_l_error", error},
           {"rms_error", 0.5 * error},
           {"bound", 10 * error},
           {"expected", 2 * error},
@@ -105,6 +108,7 @@ Json small_report() {
              {"key", "n_kv"},
              {"x_title", "keys N"},
              {"x_base", 2},
+             {"shows_l", true},
              {"recipe", "d=1"},
              {"kernel", "fa1"},
              {"reproduce", "fa1lab sweep"},
@@ -133,8 +137,39 @@ Json small_report() {
              {"reproduce", "fa1lab repro inf-all --trace"}}}}};
 }
 
+Json cost(const char* subject, const char* unit, double ns, Json radius, bool within) {
+  return {{"what", "bench"},  {"subject", subject}, {"says", "a < b"},
+          {"rows", 2},        {"keys", 64},         {"d", 8},
+          {"threads", 1},     {"unit", unit},       {"ns", ns},
+          {"median_ns", ns},  {"ratio", nullptr},   {"radius", std::move(radius)},
+          {"error", 0x1p-90}, {"note", "-O2"},      {"within_radius", within}};
+}
+
+Json goal(const char* id, const char* sense, double asked, double measured, double factor) {
+  return {{"what", "bench-goal"},     {"goal", id},      {"says", id},
+          {"sense", sense},           {"asked", asked},  {"measured", measured},
+          {"reached", factor >= 1.0}, {"factor", factor}};
+}
+
+Json small_costs() {
+  return {{"keys", 64},
+          {"d", 8},
+          {"repetitions", 3},
+          {"unit", "AVX9"},
+          {"seconds", 0.1},
+          {"load", 0.5},
+          {"subjects",
+           {cost("certify", "multiply-add", 0.25, 0x1p-80, true),
+            cost("certify-AVX2", "multiply-add", 0.5, 0x1p-95, false),
+            cost("arb-113", "multiply-add", 25.0, nullptr, true),
+            cost("vector-operation", "vector operation", 0.125, nullptr, true)}},
+          {"goals",
+           {goal("radius", "at most", 0x1p-85, 0x1p-87, 4.0),
+            goal("threads", "at least", 1.8, 0.9, 0.5)}}};
+}
+
 const std::vector<ReportFile>& files() {
-  static const std::vector<ReportFile> all = report_files(small_report());
+  static const std::vector<ReportFile> all = report_files(small_report(), small_costs());
   return all;
 }
 
@@ -163,7 +198,7 @@ TEST_CASE("the page needs nothing but itself", "[reports][quick]") {
   CHECK(count(without_names, "src=") == 0);
   CHECK(count(without_names, "<link") == 0);
   CHECK(count(without_names, "<script") == 0);
-  CHECK(count(page, "<svg") == 2);
+  CHECK(count(page, "<svg") == 3);
   CHECK(count(page, "{{") == 0); // no tag of the template is left
 }
 
@@ -230,7 +265,45 @@ TEST_CASE("the tables of a report hold one line for each record", "[reports][qui
   CHECK(count(file("errors.csv"), "\n") == 1 + 3);
   CHECK(count(file("edge_cases.csv"), "\n") == 1 + 1);
   CHECK(count(file("histogram.csv"), "\n") == 1 + 24);
-  CHECK(Json::parse(file("report.json")) == small_report());
+  CHECK(count(file("costs.csv"), "\n") == 1 + 4);
+  CHECK(Json::parse(file("report.json")) == small_report()); // and no times
+}
+
+TEST_CASE("what a truth costs is shown as powers of 2, rates and answers", "[reports][quick]") {
+  const Json costs = small_costs();
+
+  const CostRow certify = cost_row(costs["subjects"][0]), wrong = cost_row(costs["subjects"][1]);
+  const CostRow peak = cost_row(costs["subjects"][3]);
+  const GoalRow reached = goal_row(costs["goals"][0]), missed = goal_row(costs["goals"][1]);
+
+  CHECK(certify.ns == "0.250");
+  CHECK(certify.radius == "2^-80.0");
+  CHECK(certify.error == "2^-90.0");
+  CHECK(certify.says == "a < b (-O2)");
+  CHECK(wrong.error == "2^-90.0 beyond the radius");
+  CHECK(peak.radius == "-");
+  CHECK(peak.says == "a < b, 8.00 a nanosecond (-O2)");
+  CHECK(reached.asked == "at most 2^-85.0");
+  CHECK(reached.measured == "2^-87.0");
+  CHECK(reached.answer == "yes, by a factor of 4.00");
+  CHECK(missed.asked == "at least 1.8");
+  CHECK(missed.answer == "no, short by a factor of 2.00");
+  CHECK_THAT(beyond_radius(costs), EndsWith(": certify-AVX2"));
+}
+
+TEST_CASE("the page tells what the truth costs, and the plot leaves out what is no multiply-add",
+          "[reports][quick]") {
+  const std::string page = file("index.html"), text = file("report.md");
+  const std::string svg = file("plots/costs.svg");
+
+  for (const std::string& told : {page, text}) {
+    CHECK_THAT(told, ContainsSubstring("What the truth costs"));
+    CHECK_THAT(told, ContainsSubstring("no, short by a factor of 2.00"));
+    CHECK_THAT(told, ContainsSubstring("arb-113"));
+    CHECK_THAT(told, ContainsSubstring("vector-operation"));
+  }
+  CHECK_THAT(svg, ContainsSubstring(">arb-113<"));
+  CHECK_THAT(svg, !ContainsSubstring("vector-operation") && !ContainsSubstring("AVX2"));
 }
 
 TEST_CASE("Markdown's tables survive a bar in a cell", "[reports][quick]") {
