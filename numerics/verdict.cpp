@@ -56,8 +56,12 @@ public:
     const bool graver = finding.judgement > verdict_.judgement;
     const bool closer = finding.judgement == verdict_.judgement &&
                         !(element.fraction() <= verdict_.worst.fraction());
-    if (!heard_ || graver || closer)
-      verdict_ = {finding.judgement, std::move(element), finding.why};
+    if (!heard_ || graver || closer) {
+      verdict_.judgement = finding.judgement;
+      verdict_.worst = std::move(element);
+      verdict_.why = finding.why;
+    }
+    ++verdict_.elements[static_cast<std::size_t>(finding.judgement)];
     heard_ = true;
   }
   Verdict verdict() && {

@@ -17,7 +17,9 @@
 #include "numerics/error.hpp"
 #include "reference/problem.hpp"
 
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -45,6 +47,7 @@ struct Verdict {
   Judgement judgement = Judgement::proved_right;
   Element worst;   ///< the element that decided, else the one closest to its bound
   std::string why; ///< one sentence
+  std::array<std::int64_t, 4> elements{}; ///< judged so, in the order of Judgement
 };
 
 Verdict judge(const reference::Problem& problem, const reference::State& state,

@@ -186,6 +186,17 @@ rc::Gen<Recipe> any_recipe(const Limits& limits) {
       [](const Recipe& recipe) { return rc::seq::fromContainer(simpler(recipe)); });
 }
 
+Limits limits_of(const kernels::Kernel& kernel) {
+  Limits limits;
+  limits.largest_d = kernel.D;
+  limits.Br = kernel.Br;
+  limits.Bc = kernel.Bc;
+  limits.most_keys = std::max<std::int64_t>(96, 2 * kernel.Bc + 1);
+  // A tile that nobody told may be of any usual size.
+  limits.any_tile = !kernel.arithmetic.known && kernel.Br == 1 && kernel.Bc == 1;
+  return limits;
+}
+
 rc::Gen<float> any_float() {
   const auto of_class = [] {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();

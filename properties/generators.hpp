@@ -10,6 +10,7 @@
 ///                     scores -Inf; shrinks to smaller shapes and simpler families
 #pragma once
 
+#include "kernels/kernel.hpp"
 #include "reference/recipe.hpp"
 
 #include <rapidcheck.h>
@@ -23,6 +24,8 @@ struct Limits {
   std::int64_t most_keys = 96;
   bool any_tile = false; ///< Br and Bc are not known: each problem is drawn for a tile of 1 to 128
 };
+
+Limits limits_of(const kernels::Kernel& kernel);
 
 rc::Gen<float> any_float();
 rc::Gen<reference::Recipe> any_recipe(const Limits& limits);

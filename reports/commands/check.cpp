@@ -1,6 +1,7 @@
 #include "reports/commands/check.hpp"
 
 #include "kernels/plugin.hpp"
+#include "reports/alarm_runs.hpp"
 #include "reports/arguments.hpp"
 #include "reports/law_runs.hpp"
 #include "reports/records.hpp"
@@ -26,7 +27,7 @@ constexpr const char* kCasesInZoo = "30"; // on each of four tiles
 struct Options {
   KernelChoice choice;
   std::string cases, seed = "1", law;
-  bool json = false, zoo = false, sensitivity = false;
+  bool json = false, zoo = false, sensitivity = false, alarms = false;
 };
 
 std::vector<const kernels::Kernel*> kernels_of(KernelChoice& choice) {
@@ -129,6 +130,24 @@ std::string stranger_of(KernelChoice& choice) {
   return choice.stranger;
 }
 
+/// Verdicts on right kernels: the one that is named, or FA1 and all that are written differently.
+int check_alarms(Options& options, int cases, std::uint64_t seed) {
+  std::vector<const kernels::Kernel*> chosen;
+  if (!options.choice.kernel.empty() || !options.choice.plugin.empty())
+    chosen = kernels_of(options.choice);
+  else {
+    chosen.push_back(&kernels::find_kernel("fa1.Br4xBc2xD8.cpu", {1, 1, 1, 8, 8}));
+    for (const kernels::Kernel& kernel : kernels::all_rewrites())
+      chosen.push_back(&kernel);
+  }
+  const std::vector<AlarmRow> rows = count_alarms(chosen, cases, seed);
+  if (options.json)
+    print_json(std::cout, rows, seed);
+  else
+    print(std::cout, rows);
+  return no_false_alarm(rows) ? kHeld : kProvedWrong;
+}
+
 int check(Options& options) {
   const std::string asked = !options.cases.empty() ? options.cases
                             : options.zoo          ? kCasesInZoo
@@ -153,6 +172,12 @@ int check(Options& options) {
             : zoo.no_false_alarm() &&
                   zoo.part_caught() >= (stranger == "olm" ? kPartOfStrangers : kPartFromOAlone);
     return well ? kHeld : kProvedWrong;
+  }
+  if (options.alarms) {
+    if (options.zoo || options.sensitivity || !options.law.empty())
+      throw UsageError("--alarms counts verdicts; want neither --zoo, --sensitivity nor "
+                       "--invariant with it");
+    return check_alarms(options, cases, seed);
   }
   if (options.sensitivity) {
     if (options.zoo || options.choice.from_outside() || !options.choice.kernel.empty() ||
@@ -228,6 +253,8 @@ Command add_check(CLI::App& program) {
   app->add_flag(
       "--sensitivity", options->sensitivity,
       "How small a relative error in p, l, alpha, O, a score or an element of V is caught");
+  app->add_flag("--alarms", options->alarms,
+                "Verdicts on right kernels, counted: nothing may be proved wrong");
   app->add_flag("--json", options->json, "One record for each law and kernel");
   return {app, [options] { return check(*options); }};
 }
