@@ -14,6 +14,8 @@ namespace {
 
 using reference::Problem;
 
+constexpr double kUnknownExp = 5.0; ///< as in the bound: 2 ulp and a little
+
 /// ulp_of for finite numbers, quickly: these are asked for once a multiplication.
 double ulp(double y) {
   constexpr std::uint64_t kExponent = 0x7ffull << 52;
@@ -156,7 +158,8 @@ private:
     const double gap = s - m;
     if (gap == 0.0 || p == 0.0)
       return 0.0;
-    const double c = arithmetic_.exp_error;
+    const double c =
+        arithmetic_.known ? arithmetic_.exp_error : std::max(arithmetic_.exp_error, kUnknownExp);
     double variance = r2_of_sum(s, -m) + c * c * r2(p) / (p * p);
     if (!arithmetic_.known)
       variance += 2.0 * r2(m) + std::pow(0.5 * kU * gap, 2);

@@ -32,7 +32,7 @@
 /// the same without n_t and d_t: sum_j p_j e_j + sum_t a_t P_(t-1) + sum_t g_t h_t.
 ///
 /// Unknown arithmetic: the larger of tiles of one key and one tile of all keys, with two more roundings
-/// of each score and of the maximum and half a unit of |s - M| for a change of base.
+/// of each score and of the maximum, half a unit of |s - M| for a change of base, and c of at least 5.
 #pragma once
 
 #include "kernels/kernel.hpp"

@@ -77,15 +77,19 @@ void same_O(Findings& findings, const Tensor<float>& got, const Tensor<float>& w
 }
 
 void same_m(Findings& findings, const State& got, const State& want, const numerics::Bounds& bounds,
+            const kernels::Kernel& kernel, std::size_t i, const char* which) {
+  const auto what = [&] { return fmt::format("m[{}] {}", i, which); };
+  if (scores_are_reproducible(kernel) || got.m[i] == want.m[i])
+    findings.same_value(got.m[i], want.m[i], what);
+  else
+    findings.within(double{got.m[i]} - double{want.m[i]},
+                    2.0 * m_allowed(kernel, bounds, i, want.m[i]), what);
+}
+
+void same_m(Findings& findings, const State& got, const State& want, const numerics::Bounds& bounds,
             const kernels::Kernel& kernel, const char* which) {
-  for (std::size_t i = 0; i < want.m.size(); ++i) {
-    const auto what = [&] { return fmt::format("m[{}] {}", i, which); };
-    if (scores_are_reproducible(kernel) || got.m[i] == want.m[i])
-      findings.same_value(got.m[i], want.m[i], what);
-    else
-      findings.within(double{got.m[i]} - double{want.m[i]},
-                      2.0 * m_allowed(kernel, bounds, i, want.m[i]), what);
-  }
+  for (std::size_t i = 0; i < want.m.size(); ++i)
+    same_m(findings, got, want, bounds, kernel, i, which);
 }
 
 void same_run(Findings& findings, const kernels::Kernel& kernel, const Problem& problem,

@@ -59,6 +59,9 @@ double m_allowed(const kernels::Kernel& kernel, const numerics::Bounds& bounds, 
 /// m agrees bit for bit; within the error of the scores where they are not reproducible.
 void same_m(Findings& findings, const State& got, const State& want, const numerics::Bounds& bounds,
             const kernels::Kernel& kernel, const char* which);
+/// The same for row i alone.
+void same_m(Findings& findings, const State& got, const State& want, const numerics::Bounds& bounds,
+            const kernels::Kernel& kernel, std::size_t i, const char* which);
 
 /// Two computed results of the same exact value, each within its own bound: |a - b| <= bound_a +
 /// bound_b. Rows whose scores carry no digit are left out, unless they exceed even their wide

@@ -97,7 +97,7 @@ Recipe edge_recipe(const Limits& limits) {
     r.K = std::move(scores);
   };
   const auto gap = static_cast<float>(88 + draw(15)); // e^-gap is subnormal
-  switch (draw(6)) {
+  switch (draw(7)) {
   case 0:
     given_scores({{0.0f, 1}, {-gap, -1}});
     r.V = {{0.0f, 1}, {1e36f, -1}};
@@ -112,6 +112,9 @@ Recipe edge_recipe(const Limits& limits) {
     break;
   case 3:
     given_scores({{-kInfinity, -1}});
+    break;
+  case 4:
+    given_scores({{0.0f, r.n_kv - 1}, {kInfinity, 1}});
     break;
   default: {
     r.d = dimension(limits.largest_d);
@@ -182,7 +185,7 @@ std::vector<Recipe> simpler(const Recipe& r) {
 rc::Gen<Recipe> any_recipe(const Limits& limits) {
   return rc::gen::shrink(
       rc::gen::noShrink(rc::gen::exec(
-          [limits] { return draw(10) == 0 ? edge_recipe(limits) : random_recipe(limits); })),
+          [limits] { return draw(8) == 0 ? edge_recipe(limits) : random_recipe(limits); })),
       [](const Recipe& recipe) { return rc::seq::fromContainer(simpler(recipe)); });
 }
 

@@ -105,8 +105,8 @@ void mean_of_O(Findings& findings, const Measured& x, const std::string& what, W
 }
 
 /// Two keys, of score 0 and value 0 and of score -x and value 1: o = e^-x / (1 + e^-x) shows the
-/// exponential bare. Scores and arguments are exact, x runs from 1/4 to 80, one row each; errors are
-/// taken in units of their own deviation, so that every x counts.
+/// exponential bare. Scores and arguments are exact, x runs from 1/4 to 80 evenly in its logarithm, one
+/// row each; errors are taken in units of their own deviation, so that every x counts.
 void small_weights(Findings& findings, const Case& c, std::mt19937_64& choices) {
   Problem problem{{1, 128, 2, 1, 1},
                   1.0f,
@@ -114,7 +114,7 @@ void small_weights(Findings& findings, const Case& c, std::mt19937_64& choices) 
                   Tensor<float>(1, 2, 1),
                   Tensor<float>(1, 2, 1)};
   for (float& x : problem.Q.elements())
-    x = 0.25f + 79.75f * static_cast<float>(choices() % (1u << 24)) * 0x1p-24f;
+    x = 0.25f * std::exp(std::log(320.0f) * static_cast<float>(choices() % (1u << 24)) * 0x1p-24f);
   problem.K(0, 1, 0) = -1.0f;
   problem.V(0, 1, 0) = 1.0f;
   const Measured x(c.kernel, std::move(problem));
