@@ -7,7 +7,8 @@
 ///                     width, primes), entries of Q from 1e-30 to 1e30 and negative scales now and
 ///                     then; one in ten is of the kind that the edge cases are made of: subnormal
 ///                     weights of huge values, scores far below 0, an Inf or a NaN in Q, K or V, all
-///                     scores -Inf; shrinks to smaller shapes and simpler families
+///                     scores -Inf or those of one tile, a scale of 0; shrinks to smaller shapes and
+///                     simpler families
 #pragma once
 
 #include "reference/recipe.hpp"
