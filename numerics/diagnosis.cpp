@@ -216,9 +216,9 @@ std::int64_t period_of(const std::map<std::int64_t, bool>& asked, const Kernel& 
 std::string border_text(std::int64_t at, const Kernel& kernel) {
   if (kernel.arithmetic.known) {
     const std::int64_t Bc = kernel.Bc;
-    if (Bc > 1 && at > 1 && (at - 1) % Bc == 0)
-      return fmt::format(": the border of tile {} (of {} keys, counted from 0)", at / Bc, Bc);
-    return Bc > 1 && at % Bc == 0 ? fmt::format(": tile {} is full", at / Bc - 1) : "";
+    return Bc > 1 && at > 1 && (at - 1) % Bc == 0
+               ? fmt::format(": the border of tile {} (of {} keys, counted from 0)", at / Bc, Bc)
+               : "";
   }
   constexpr std::int64_t kTellsOfTiles = 8;
   const std::int64_t power = (at - 1) & (1 - at); // largest power of two that divides at - 1
@@ -270,10 +270,11 @@ void find_parting(const Problem& problem, const Kernel& kernel, Diagnosis& diagn
   if (problem.shape.d > 1 && at > 0) {
     Answers components(problem.shape.d, [&](std::int64_t n) { return subject.with_components(n); });
     const std::int64_t d = components.wrong(1) ? 1 : components.bisect(1, problem.shape.d);
-    if (d > 1)
+    // Elsewhere the number is an accident of the scores, which change with every component.
+    constexpr std::int64_t kVector = 8;
+    if (d > 1 && (d - 1) % kVector == 0)
       diagnosis.parts_at +=
-          fmt::format("; right with the first {} of {} components of Q and K, wrong from {}", d - 1,
-                      problem.shape.d, d);
+          fmt::format("; right with the first {} components of Q and K, wrong from {}", d - 1, d);
   }
   if (!subject.alone())
     diagnosis.parts_at += "; the row is wrong only in the company of the others";
@@ -291,7 +292,7 @@ std::string in_words(const std::set<std::int64_t>& set, std::int64_t count, std:
   if (size == count)
     return count == 1 ? fmt::format("the only {}", one) : fmt::format("every {}", one);
   if (size == 1 && first == count - 1)
-    return fmt::format("the last {}, {}", one, last);
+    return fmt::format("the last {} ({})", one, last);
   if (size == 1)
     return fmt::format("{} {}", one, first);
   if (size == count - 1 && first == 1)
@@ -485,23 +486,61 @@ bool same_outputs(const Kernel& kernel, const State& a, const State& b) {
          (!kernel.gives_l_and_m || (same(a.l, b.l) && same(a.m, b.m)));
 }
 
+/// A launch that differs from the first in what must not matter; changes the answer only if something
+/// is wrong with it.
 void experiment(const Problem& problem, const Kernel& kernel, const Run& run,
                 std::vector<Suspect>& suspects) {
-  if (!same_outputs(kernel, run.state, kernels::run(kernel, problem))) {
-    suspects.push_back({"not_repeatable",
-                        "the same launch again gives another answer: something is kept between "
-                        "launches, or read before it is written",
-                        0.0});
+  const auto found = [&](std::string_view name, std::string says) {
+    suspects.push_back({std::string(name), std::move(says), 0.0});
+  };
+  bool again = same_outputs(kernel, run.state, kernels::run(kernel, problem));
+  if (again) { // after another launch, too
+    kernels::run(kernel, reference::slice_keys(problem, 0, problem.shape.n_kv / 2));
+    again = same_outputs(kernel, run.state, kernels::run(kernel, problem));
+  }
+  if (!again) {
+    found("not_repeatable", "the same launch again gives another answer: something is kept between "
+                            "launches, or read before it is written");
     return; // whatever changes below may change by itself
   }
+  if (kernel.backend == kernels::Backend::cpu &&
+      !same_outputs(kernel, run.state,
+                    kernels::run(kernel, problem, {.schedule = simt::parse_schedule("reverse")})))
+    found(
+        "thread_order",
+        "another order of the threads between barriers gives another answer: a barrier is missing");
   const State clean = run_into(kernel, problem, reference::start_state(problem.shape));
-  if (same_outputs(kernel, run.state, clean))
+  if (!same_outputs(kernel, run.state, clean)) {
+    const bool cured = judged(problem, kernel, clean).verdict.judgement != Judgement::proved_wrong;
+    found("uninitialised",
+          fmt::format("the answer depends on what O, l and m held before the launch{}",
+                      cured ? "; it is right where they hold the start values" : ""));
+  }
+}
+
+/// What no key has ever touched: NaN where nothing in the problem makes one, or the start value.
+void notice_untouched(const Kernel& kernel, const Run& run, std::vector<Suspect>& suspects) {
+  const auto is_nan = [](float x) { return std::isnan(x); };
+  if (std::ranges::any_of(run.state.O.elements(), is_nan) ||
+      (kernel.gives_l_and_m &&
+       (std::ranges::any_of(run.state.l, is_nan) || std::ranges::any_of(run.state.m, is_nan)))) {
+    suspects.push_back({"uninitialised",
+                        "NaN shows, which O, l and m hold before the launch: something is never "
+                        "written, or read before it is (or overflows inside the kernel)",
+                        0.0});
     return;
-  const bool cured = judged(problem, kernel, clean).verdict.judgement != Judgement::proved_wrong;
-  suspects.push_back({"uninitialised",
-                      fmt::format("the answer depends on what O, l and m held before the launch{}",
-                                  cured ? "; it is right where they hold the start values" : ""),
-                      0.0});
+  }
+  const reference::Tensor<Judgement> each = judge_each_O(run.state, run.truth, run.bounds);
+  bool any = false, all_zero = true;
+  for (std::size_t e = 0; e < each.elements().size(); ++e)
+    if (each.elements()[e] == Judgement::proved_wrong) {
+      any = true;
+      all_zero = all_zero && run.state.O.elements()[e] == 0.0f;
+    }
+  if (any && all_zero)
+    suspects.push_back({"not_computed",
+                        "every wrong element of O is 0, the start value: no key has reached it",
+                        0.0});
 }
 
 /// As many of the first keys as may be compared, and no fewer than show the fault.
@@ -534,6 +573,8 @@ Diagnosis diagnose(const Problem& problem, const Kernel& kernel) {
     if (part_run.verdict.judgement == Judgement::proved_wrong || keys == *diagnosis.keys)
       break;
   }
+  if (diagnosis.suspects.empty() && run.bounds.obstacle.empty())
+    notice_untouched(kernel, run, diagnosis.suspects);
   return diagnosis;
 }
 
@@ -543,7 +584,7 @@ std::vector<std::string> looks_like(const Diagnosis& diagnosis) {
     return lines;
   for (const Suspect& suspect : diagnosis.suspects)
     lines.push_back(suspect.unexplained > 0.0
-                        ? fmt::format("{}: consistent with it but for {:.1g} of the error",
+                        ? fmt::format("{} (that leaves {:.1g} of the error unexplained)",
                                       suspect.says, suspect.unexplained)
                         : suspect.says);
   if (lines.empty())

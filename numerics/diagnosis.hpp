@@ -13,8 +13,10 @@
 ///             it. A fault that is right on this problem explains nothing and is never named. More
 ///             than one may fit: the closest first. Faults of tiles are tried with the kernel's Bc
 ///             where its insides are known, else with the told width and the powers of two
-/// Experiment  the same launch again, and once into arrays that hold other numbers: an output that
-///             changes was computed from what it found there
+/// Experiment  the same launch again, with another order of the threads, and into arrays that hold
+///             the start values: an output that changes says what it should not depend on. Where all
+///             this names nothing, NaN (which O, l and m hold before a launch) and 0 (the start
+///             value of O) are
 /// Requires    nothing: a kernel that is not proved wrong gets an empty diagnosis. Where the
 ///             conditions of the bound fail only the experiments are made
 /// Errors      kernels::KernelFault of a hang passes through; any other fault of a shorter run

@@ -15,14 +15,17 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // ---------------------------------------------------------------------------------------------------
 
 double as_it_is(double x) { return x; }
+double power_of_e(double x) { return std::exp(x); }
+double power_of_two(double x) { return std::exp2(x); }
 
 struct Recurrence {
   std::int64_t Bc = std::numeric_limits<std::int64_t>::max(); ///< one tile
   bool alpha_on_l = true, alpha_on_O = true;
-  bool old_max = false;              ///< p against the maximum before the tile
-  bool own_max = false;              ///< p against the tile's own maximum
-  double (*of_p)(double) = as_it_is; ///< what p becomes before it meets V
-  double (*of_O)(double) = as_it_is; ///< what O becomes before it is handed on
+  bool old_max = false;                 ///< p against the maximum before the tile
+  bool own_max = false;                 ///< p against the tile's own maximum
+  double (*power)(double) = power_of_e; ///< that makes p; alpha stays natural
+  double (*of_p)(double) = as_it_is;    ///< what p becomes before it meets V
+  double (*of_O)(double) = as_it_is;    ///< what O becomes before it is handed on
 };
 
 /// Scores s; `value(j, c)` is what p_j meets in column c.
@@ -47,7 +50,7 @@ WrongRow recur(std::span<const double> s, std::int64_t dv, const Value& value,
     }
     l *= with.alpha_on_l ? alpha : 1.0;
     for (std::int64_t j = first; j < end; ++j) {
-      const double p = std::exp(s[static_cast<std::size_t>(j)] - m_of_p), p_of_v = with.of_p(p);
+      const double p = with.power(s[static_cast<std::size_t>(j)] - m_of_p), p_of_v = with.of_p(p);
       l += p;
       for (std::size_t c = 0; c < columns; ++c) {
         const double v = value(j, static_cast<std::int64_t>(c));
@@ -105,6 +108,9 @@ WrongRow no_alpha(const Asked& asked) {
   return recurrence(asked, {.alpha_on_l = false, .alpha_on_O = false});
 }
 WrongRow old_max(const Asked& asked) { return recurrence(asked, {.old_max = true}); }
+WrongRow weights_in_base_two(const Asked& asked) {
+  return recurrence(asked, {.power = power_of_two});
+}
 WrongRow own_max(const Asked& asked) { return recurrence(asked, {.own_max = true}); }
 
 /// O = l o, with l at the maximum of all scores: an accumulator that nobody divided.
@@ -444,6 +450,7 @@ constexpr FaultPattern kFaults[] = {
     {"scale_from_d", "the scale is 1/sqrt(d), whatever was asked", kOfKeys, scale_inverse_root_d},
     {"scale_from_d", "the scale is 1/sqrt of the padded d", kOfKeys, scale_inverse_root_D},
     {"base_two", "the exponential is 2^x in the place of e^x", kOfKeys, two_to_the_score},
+    {"base_two", "p is 2^x in the place of e^x, alpha is not", kOfTiles, weights_in_base_two},
     {"log2e_too_much", "scores are multiplied by log2 e and the exponential is e^x", kOfKeys,
      e_to_the_log2_score},
     {"LSE_in_base_two", "m + ln l is the logarithm to base 2 of the sum, not the natural one",
