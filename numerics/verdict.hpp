@@ -53,6 +53,10 @@ struct Verdict {
 Verdict judge(const reference::Problem& problem, const reference::State& state,
               const reference::Truth& truth, const Bounds& bounds, bool judge_l_and_LSE = true);
 
+/// The same of every element of O alone.
+reference::Tensor<Judgement> judge_each_O(const reference::State& state,
+                                          const reference::Truth& truth, const Bounds& bounds);
+
 /// One line: `O[0,3,5] = 0x1.8p-2 (0.375), truth 0.37500001, error 0.3 ulp, 4 % of its bound`.
 std::string to_string(const Element& element);
 std::string to_string(const Verdict& verdict);

@@ -3,6 +3,7 @@
 #include "kernels/plugin.hpp"
 #include "reports/alarm_runs.hpp"
 #include "reports/arguments.hpp"
+#include "reports/diagnosis.hpp"
 #include "reports/law_runs.hpp"
 #include "reports/records.hpp"
 #include "reports/sensitivity_runs.hpp"
@@ -72,6 +73,14 @@ struct Line {
   const properties::LawResult* violation = nullptr;
 };
 
+/// Of a law that holds the output against the truth, on its smallest problem; else null.
+Json diagnosis_of(const properties::LawResult& result) {
+  if (!result.violated || result.invariant->oracle != properties::Oracle::truth ||
+      result.shrunk_recipe.empty())
+    return nullptr;
+  return diagnosis_apart(reference::parse_recipe(result.shrunk_recipe), *result.kernel);
+}
+
 void print(const properties::Invariant& law, std::span<const properties::LawResult> results) {
   Line line;
   for (const properties::LawResult& result : results) {
@@ -97,9 +106,13 @@ void print(const properties::Invariant& law, std::span<const properties::LawResu
   fmt::print(std::cout, "{:<18} {:<11} {} {:>7} held {:>6} not applicable  {}\n", law.id,
              properties::name_of(law.kind), painted(fmt::format("{:<14}", answer), colour),
              line.held, line.not_applicable, worst);
-  if (line.violation != nullptr)
-    fmt::print(std::cout, "  {}: {}\n  shrunk: {}\n  reproduce: {}\n", line.violation->kernel->id,
-               line.violation->violation, line.violation->shrunk_recipe, line.violation->replay());
+  if (line.violation != nullptr) {
+    fmt::print(std::cout, "  {}: {}\n  shrunk: {}\n", line.violation->kernel->id,
+               line.violation->violation, line.violation->shrunk_recipe);
+    for (const auto& [name, says] : lines_of(diagnosis_of(*line.violation)))
+      fmt::print(std::cout, "  {}: {}\n", name, says);
+    fmt::print(std::cout, "  reproduce: {}\n", line.violation->replay());
+  }
 }
 
 /// Tells what no law can see of a plug-in.
@@ -212,8 +225,11 @@ int check(Options& options) {
     for (const properties::LawResult& result : of_law) {
       violated = violated || result.violated;
       anything_held = anything_held || result.held > 0;
-      if (options.json)
-        std::cout << to_json(result, cases, seed).dump() << "\n";
+      if (options.json) {
+        Json json = to_json(result, cases, seed);
+        json["diagnosis"] = diagnosis_of(result);
+        std::cout << json.dump() << "\n";
+      }
     }
     if (!options.json)
       print(*laws[law], of_law);
