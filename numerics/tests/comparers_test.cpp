@@ -1,5 +1,6 @@
-// Claims about how outputs are compared, after bug reports of other projects: each names a comparison
-// that passed there and must not pass here. properties/tests/PUBLIC_FAULTS.md says which came from where.
+// Claims about how outputs are compared, after bug reports of other projects: each names a
+// comparison that passed there and must not pass here. properties/tests/PUBLIC_FAULTS.md says which
+// came from where.
 #include "numerics/verdict.hpp"
 
 #include "kernels/kernel.hpp"

@@ -1,6 +1,6 @@
-// The kinds of wrong kernel that public bug reports are about, one change each, and the laws that must
-// catch them without a look at the source. PUBLIC_FAULTS.md beside this file says for every report
-// where it is answered, or why it does not apply; the ids are its ids.
+// The kinds of wrong kernel that public bug reports are about, one change each, and the laws that
+// must catch them without a look at the source. PUBLIC_FAULTS.md beside this file says for every
+// report where it is answered, or why it does not apply; the ids are its ids.
 #include "properties/compare.hpp"
 #include "properties/property.hpp"
 

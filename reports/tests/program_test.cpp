@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 using Catch::Matchers::ContainsSubstring;
@@ -26,6 +27,8 @@ using fa1::reports::tests::Scratch;
 using fa1::reports::tests::text_of;
 
 namespace {
+
+constexpr int kSkipped = 4; ///< the status that CMakeLists.txt tells ctest to count as skipped
 
 struct Answer {
   int status = -1;
@@ -129,6 +132,61 @@ TEST_CASE("what this machine lacks is status 3", "[reports][quick]") {
   CHECK(no_gnuplot.status == 3);
   CHECK_THAT(no_gnuplot.out, ContainsSubstring("gnuplot-nox"));
   CHECK(lines(no_gnuplot.out) == 1);
+}
+
+#if defined(__x86_64__)
+TEST_CASE("a process that flushes subnormals is refused before anything is measured",
+          "[reports][plugin][quick]") {
+  // A library built with -ffast-math does it to whoever loads it.
+  const Answer flushed = shell("env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=" FA1_PLUGINS
+                               "fast_math.so " FA1_PROGRAM " run n_q=1");
+  const Answer sound = fa1lab("run n_q=1");
+
+  CAPTURE(flushed.out);
+  CHECK(flushed.status == 3);
+  CHECK_THAT(flushed.out, StartsWith("fa1lab: subnormal numbers are flushed to zero"));
+  CHECK(lines(flushed.out) == 1);
+  CHECK(sound.status == 0);
+}
+#endif
+
+TEST_CASE("no keys and no queries are answered and not an error", "[reports][quick]") {
+  const auto* const recipe = GENERATE("n_q=0 n_kv=2 d=3 dv=2", "n_q=2 n_kv=0 d=3 dv=2");
+  const auto* const command = GENERATE("run", "repro");
+  CAPTURE(recipe, command);
+
+  const Answer answer = fa1lab(std::string(command) + " '" + recipe + "'");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 0);
+  CHECK_THAT(answer.out, !ContainsSubstring("nan"));
+}
+
+TEST_CASE("the layout of the tensors is told", "[reports][quick]") {
+  CHECK_THAT(fa1lab("list formats").out,
+             ContainsSubstring("[batch_heads][rows][columns], row-major"));
+}
+
+TEST_CASE("a run of tests that ran none is a failure", "[reports][quick]") {
+  const auto presets = nlohmann::json::parse(text_of("CMakePresets.json"))["testPresets"];
+  const auto own_program = fs::read_symlink("/proc/self/exe").string();
+  std::map<std::string, bool> fails;
+  for (const auto& preset : presets) {
+    const bool states =
+        preset.contains("execution") && preset["execution"].value("noTestsAction", "") == "error";
+    fails[preset["name"]] =
+        states || (preset.contains("inherits") && fails[preset["inherits"].get<std::string>()]);
+  }
+
+  const Answer none = shell("'" + own_program + "' 'a test that does not exist'");
+
+  CHECK(fails.size() > 1);
+  for (const auto& [name, does] : fails) {
+    CAPTURE(name);
+    CHECK(does);
+  }
+  CHECK(none.status != 0);
+  CHECK(none.status != kSkipped);
 }
 
 TEST_CASE("a disk that is full behind the output is status 2", "[reports][quick]") {
