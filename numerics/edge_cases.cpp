@@ -193,6 +193,16 @@ std::vector<EdgeCase> make_table() {
                      only(4),
                      {exactly("O", "5.5")},
                      {every({kNaN}, kNaN, 0.0f)}}}});
+  table.push_back({"inf-first-tile-low",
+                   infinities,
+                   limit,
+                   "a first tile of -Inf before scores far below 0: a kernel that mends its NaN by "
+                   "a maximum of 0, and "
+                   "keeps that, gives 0",
+                   {{"scores=-inf,-inf,-200,-300 V=9,9,5,7",
+                     only(2),
+                     {about("O", "5.000000000"), about("LSE", "-200.000000000")},
+                     {every({kNaN}, kNaN, -200.0f)}}}});
   table.push_back({"inf-later-tile",
                    infinities,
                    contract,
@@ -242,6 +252,15 @@ std::vector<EdgeCase> make_table() {
                    {{"n_q=5 n_kv=9 d=3 dv=2 put=Q:2,1:nan",
                      any(2),
                      {exactly("O", "nan", 2, 0), exactly("O", "nan", 2, 1), exactly("l", "nan", 2)},
+                     {}}},
+                   spoils_nothing_else});
+  table.push_back({"nan-k-row",
+                   infinities,
+                   contract,
+                   "a NaN in one key spoils every row: each row's softmax has its score in it",
+                   {{"n_q=3 n_kv=7 d=2 dv=2 put=K:3,1:nan",
+                     any(2),
+                     {exactly("O", "nan", 0, 0), exactly("O", "nan", 2, 1), exactly("l", "nan", 1)},
                      {}}},
                    spoils_nothing_else});
   table.push_back(
@@ -325,7 +344,48 @@ std::vector<EdgeCase> make_table() {
        contract,
        "scores far below any finite stand-in for -Inf; such a start value of the maximum gives 0 "
        "or NaN",
-       {{"scores=-60000,-60001,-60002 v=index1", any(1), {about("O", "1.424789617")}, {}}}});
+       {{"scores=-60000,-60001,-60002 v=index1",
+         any(1),
+         {about("O", "1.424789617"), about("LSE", "-59999.59239")},
+         {}}}});
+  table.push_back(
+      {"first-score-low",
+       range,
+       contract,
+       "the first score is 89 below the maximum: a shift by it and not by the maximum overflows",
+       {{"scores=0,89 V=3,5",
+         any(1),
+         {about("O", "5.000000000"), about("LSE", "89.000000000")},
+         {every({5.0f}, 1.0f, 89.0f)}}}});
+  table.push_back(
+      {"lowest-scores",
+       range,
+       contract,
+       "scores of -FLT_MAX are scores like others: equal ones give the mean, nothing is masked",
+       {{"scores=-0x1.fffffep+127*3 V=0,3,9",
+         any(1),
+         {exactly("O", "4"), exactly("l", "3")},
+         {every({4.0f}, 3.0f, -kMax)}}}});
+  table.push_back({"beyond-fp16",
+                   range,
+                   contract,
+                   "the undivided sum is 160000, which fp16 does not hold",
+                   {{"scores=0*16 V=10000*",
+                     any(4),
+                     {exactly("O", "10000")},
+                     {every({10000.0f}, 16.0f, 0.0f)}}}});
+  table.push_back({"scale-default-and-zero",
+                   range,
+                   contract,
+                   "no scale means 1/sqrt(d), and 0 means 0: every key weighs the same",
+                   {{"n_kv=2 d=4 dv=1 Q=1* K=0*4,0x1.193ea8p-1*4 V=0,4",
+                     any(1),
+                     {about("O", "3.000000015")},
+                     {}},
+                    {"n_kv=2 d=4 dv=1 scale=0 Q=1* K=0*4,0x1.193ea8p-1*4 V=0,4",
+                     any(1),
+                     {exactly("O", "2"), exactly("l", "2"), exactly("m", "0")},
+                     {every({2.0f}, 2.0f, 0.0f)}}}});
   table.push_back({"v-sum-overflow",
                    range,
                    limit,
@@ -405,6 +465,20 @@ std::vector<EdgeCase> make_table() {
                    contract,
                    "a subnormal weight meets a huge V; 0 where subnormals are flushed",
                    {{"scores=0,-92 V=0,1e38", any(1), {about("O", "0.01108938984")}, {}}}});
+  table.push_back({"vanishing-weights",
+                   underflow,
+                   contract,
+                   "weights of e^-200 and of e^-Inf are 0 in fp32, and V is near overflow: an "
+                   "exponential that stops at its "
+                   "smallest normal result gives 0.77 (the exact value is 3.6e-49)",
+                   {{"scores=0,-200*7 V=0,3.75e37*7",
+                     any(1),
+                     {about("O", "0.000000000")},
+                     {every({0.0f}, 1.0f, 0.0f)}},
+                    {"scores=0,-inf*7 V=0,3.75e37*7",
+                     any(1),
+                     {exactly("O", "0")},
+                     {every({0.0f}, 1.0f, 0.0f)}}}});
   table.push_back({"v-subnormal",
                    underflow,
                    contract,
@@ -436,7 +510,10 @@ std::vector<EdgeCase> make_table() {
        order,
        contract,
        "every tile raises the maximum, so every factor alpha counts (the score is fp32(ln 3))",
-       {{"scores=0,0x1.193ea8p+0 V=4,8", only(1), {about("O", "7.000000015")}, {}}}});
+       {{"scores=0,0x1.193ea8p+0 V=4,8",
+         only(1),
+         {about("O", "7.000000015"), about("LSE", "1.386294376")},
+         {}}}});
   table.push_back(
       {"descending",
        order,
@@ -447,8 +524,26 @@ std::vector<EdgeCase> make_table() {
       {"small-rises",
        order,
        contract,
-       "a rise of 1 is enough to tell a p at the new maximum beside an l at the old one",
-       {{"scores=0,1 V=0,1", only(1), {about("O", "0.7310585786")}, {}}}});
+       "a small rise is enough to tell a p at the new maximum beside an l at the old one",
+       {{"scores=0,1 V=0,1", only(1), {about("O", "0.7310585786")}, {}},
+        {"scores=0,0.1 V=0,1", only(1), {about("O", "0.5249791879")}, {}},
+        {"scores=0,5 V=0,1", only(1), {about("O", "0.9933071491")}, {}}}});
+  table.push_back({"lse-natural",
+                   order,
+                   contract,
+                   "the logarithm is the natural one: ln 8, where base 2 would give 3",
+                   {{"scores=0*8 v=index1",
+                     any(4),
+                     {exactly("O", "4.5"), about("LSE", "2.079441542")},
+                     {every({4.5f}, 8.0f, 0.0f)}}}});
+  table.push_back({"lse-holds-the-max",
+                   order,
+                   contract,
+                   "the maximum is part of the log-sum-exp: 100 + ln 2, not ln 2",
+                   {{"scores=100,100 V=1,2",
+                     any(1),
+                     {exactly("O", "1.5"), about("LSE", "100.693147181")},
+                     {every({1.5f}, 2.0f, 100.0f)}}}});
   table.push_back({"all-ties",
                    order,
                    contract,
@@ -466,6 +561,14 @@ std::vector<EdgeCase> make_table() {
          any(4),
          {exactly("O", "3"), about("LSE", "1.609437912")},
          {every({3.0f}, 5.0f, 0.0f)}}}});
+  table.push_back({"ragged-ones",
+                   order,
+                   contract,
+                   "padding that enters l alone takes 3 % off: 0.971",
+                   {{"scores=3*5 V=1*",
+                     any(4),
+                     {exactly("O", "1"), about("LSE", "4.609437912")},
+                     {every({1.0f}, 5.0f, 3.0f)}}}});
   table.push_back({"ragged-negative",
                    order,
                    contract,
@@ -530,10 +633,22 @@ std::vector<EdgeCase> make_table() {
                      any(1),
                      {about("O", "3.000000015")},
                      {}},
+                    {"n_kv=2 d=8 dv=1 scale=1 Q=0*7,1 K=0*15,0x1.193ea8p+0 V=0,4",
+                     any(1),
+                     {about("O", "3.000000015")},
+                     {}},
                     {"n_kv=2 d=65 dv=1 scale=1 Q=0*64,1 K=0*129,0x1.193ea8p+0 V=0,4",
                      any(1),
                      {about("O", "3.000000015")},
                      {}}}});
+  table.push_back({"values-row-major",
+                   order,
+                   contract,
+                   "V is row-major: read the other way the means are 3, 3.5, 4",
+                   {{"n_kv=2 d=1 dv=3 scale=1 Q=0 K=0* V=1,2,3,4,5,6",
+                     any(1),
+                     {exactly("O", "2.5"), exactly("O", "3.5", 0, 1), exactly("O", "4.5", 0, 2)},
+                     {every({2.5f, 3.5f, 4.5f}, 2.0f, 0.0f)}}}});
   table.push_back({"long-index",
                    order,
                    contract,

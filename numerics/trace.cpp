@@ -26,33 +26,6 @@ using reference::State;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// ---------------------------------------------------------------------------------------------------
-// One query row
-// ---------------------------------------------------------------------------------------------------
-
-/// The problem of one query row alone.
-Problem row_problem(const Problem& problem, QueryRow at) {
-  const reference::Shape& full = problem.shape;
-  Problem row{{1, 1, full.n_kv, full.d, full.dv},
-              problem.scale,
-              reference::Tensor<float>(1, 1, full.d),
-              reference::Tensor<float>(1, full.n_kv, full.d),
-              reference::Tensor<float>(1, full.n_kv, full.dv)};
-  std::ranges::copy(problem.Q.row(at.batch_head, at.row), row.Q.data());
-  for (std::int64_t j = 0; j < full.n_kv; ++j) {
-    std::ranges::copy(problem.K.row(at.batch_head, j), row.K.row(0, j).begin());
-    std::ranges::copy(problem.V.row(at.batch_head, j), row.V.row(0, j).begin());
-  }
-  return row;
-}
-
-State row_state(const State& state, const reference::Shape& shape, QueryRow at) {
-  const auto row = static_cast<std::size_t>(at.batch_head * shape.n_q + at.row);
-  State one{reference::Tensor<float>(1, 1, shape.dv), {state.l[row]}, {state.m[row]}};
-  std::ranges::copy(state.O.row(at.batch_head, at.row), one.O.data());
-  return one;
-}
-
 /// The sign of a NaN says nothing, so it is not shown.
 float shown(float x) { return std::isnan(x) ? std::numeric_limits<float>::quiet_NaN() : x; }
 
@@ -506,6 +479,28 @@ const TraceStep* first_in_state(const std::vector<TraceStep>& steps, StepState s
 }
 
 } // namespace
+
+Problem row_problem(const Problem& problem, QueryRow at) {
+  const reference::Shape& full = problem.shape;
+  Problem row{{1, 1, full.n_kv, full.d, full.dv},
+              problem.scale,
+              reference::Tensor<float>(1, 1, full.d),
+              reference::Tensor<float>(1, full.n_kv, full.d),
+              reference::Tensor<float>(1, full.n_kv, full.dv)};
+  std::ranges::copy(problem.Q.row(at.batch_head, at.row), row.Q.data());
+  for (std::int64_t j = 0; j < full.n_kv; ++j) {
+    std::ranges::copy(problem.K.row(at.batch_head, j), row.K.row(0, j).begin());
+    std::ranges::copy(problem.V.row(at.batch_head, j), row.V.row(0, j).begin());
+  }
+  return row;
+}
+
+State row_state(const State& state, const reference::Shape& shape, QueryRow at) {
+  const auto row = static_cast<std::size_t>(at.batch_head * shape.n_q + at.row);
+  State one{reference::Tensor<float>(1, 1, shape.dv), {state.l[row]}, {state.m[row]}};
+  std::ranges::copy(state.O.row(at.batch_head, at.row), one.O.data());
+  return one;
+}
 
 kernels::Launch launch_for(const Kernel& kernel, const Problem& problem) {
   kernels::Launch launch;

@@ -63,6 +63,11 @@ struct QueryRow {
   bool operator==(const QueryRow&) const = default;
 };
 
+/// The problem of one query row alone, and what a state holds of it.
+reference::Problem row_problem(const reference::Problem& problem, QueryRow at);
+reference::State row_state(const reference::State& state, const reference::Shape& shape,
+                           QueryRow at);
+
 /// Rows empty: all of them.
 Trace trace(const reference::Problem& problem, const kernels::Kernel& kernel,
             std::vector<QueryRow> rows = {});

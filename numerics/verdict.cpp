@@ -56,8 +56,12 @@ public:
     const bool graver = finding.judgement > verdict_.judgement;
     const bool closer = finding.judgement == verdict_.judgement &&
                         !(element.fraction() <= verdict_.worst.fraction());
-    if (!heard_ || graver || closer)
-      verdict_ = {finding.judgement, std::move(element), finding.why};
+    if (!heard_ || graver || closer) {
+      verdict_.judgement = finding.judgement;
+      verdict_.worst = std::move(element);
+      verdict_.why = finding.why;
+    }
+    ++verdict_.elements[static_cast<std::size_t>(finding.judgement)];
     heard_ = true;
   }
   Verdict verdict() && {
@@ -70,6 +74,16 @@ private:
   Verdict verdict_;
   bool heard_ = false;
 };
+
+Element element_of_O(const reference::State& state, const reference::Truth& truth,
+                     const Bounds& bounds, std::int64_t bh, std::int64_t row, std::int64_t column) {
+  Element e{"O", bh, row, column, state.O(bh, row, column), truth.O(bh, row, column)};
+  e.error = error_of(e.got, e.truth);
+  e.bound = bounds.O(bh, row, column);
+  e.expected = bounds.expected(bh, row, column);
+  e.ulps = std::fabs(e.error) / ulp_of(e.truth.hi);
+  return e;
+}
 
 /// l is the sum at the computed maximum, and its bound is relative.
 Element element_of_l(const reference::State& state, const reference::Truth& truth,
@@ -122,14 +136,9 @@ Verdict judge(const reference::Problem& problem, const reference::State& state,
   for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
     for (std::int64_t row = 0; row < shape.n_q; ++row) {
       const auto at = static_cast<std::size_t>(bh * shape.n_q + row);
-      for (std::int64_t column = 0; column < shape.dv; ++column) {
-        Element e{"O", bh, row, column, state.O(bh, row, column), truth.O(bh, row, column)};
-        e.error = error_of(e.got, e.truth);
-        e.bound = bounds.O(bh, row, column);
-        e.expected = bounds.expected(bh, row, column);
-        e.ulps = std::fabs(e.error) / ulp_of(e.truth.hi);
-        court.hear(std::move(e), bounds.eta[at], bounds.obstacle);
-      }
+      for (std::int64_t column = 0; column < shape.dv; ++column)
+        court.hear(element_of_O(state, truth, bounds, bh, row, column), bounds.eta[at],
+                   bounds.obstacle);
       // l is a sum at the computed maximum. Where the scores carry no digit nothing is known of
       // that maximum, and O has said so already; outside the conditions l can be held against the
       // truth only at the same maximum.
@@ -146,6 +155,21 @@ Verdict judge(const reference::Problem& problem, const reference::State& state,
       }
     }
   return std::move(court).verdict();
+}
+
+reference::Tensor<Judgement> judge_each_O(const reference::State& state,
+                                          const reference::Truth& truth, const Bounds& bounds) {
+  const auto& O = state.O;
+  reference::Tensor<Judgement> each(O.batch_heads(), O.rows(), O.columns());
+  for (std::int64_t bh = 0; bh < O.batch_heads(); ++bh)
+    for (std::int64_t row = 0; row < O.rows(); ++row)
+      for (std::int64_t column = 0; column < O.columns(); ++column)
+        each(bh, row, column) =
+            judge_element(element_of_O(state, truth, bounds, bh, row, column),
+                          bounds.eta[static_cast<std::size_t>(bh * O.rows() + row)],
+                          bounds.obstacle)
+                .judgement;
+  return each;
 }
 
 std::string to_string(const Element& e) {

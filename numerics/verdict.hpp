@@ -17,7 +17,9 @@
 #include "numerics/error.hpp"
 #include "reference/problem.hpp"
 
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -45,10 +47,15 @@ struct Verdict {
   Judgement judgement = Judgement::proved_right;
   Element worst;   ///< the element that decided, else the one closest to its bound
   std::string why; ///< one sentence
+  std::array<std::int64_t, 4> elements{}; ///< judged so, in the order of Judgement
 };
 
 Verdict judge(const reference::Problem& problem, const reference::State& state,
               const reference::Truth& truth, const Bounds& bounds, bool judge_l_and_LSE = true);
+
+/// The same of every element of O alone.
+reference::Tensor<Judgement> judge_each_O(const reference::State& state,
+                                          const reference::Truth& truth, const Bounds& bounds);
 
 /// One line: `O[0,3,5] = 0x1.8p-2 (0.375), truth 0.37500001, error 0.3 ulp, 4 % of its bound`.
 std::string to_string(const Element& element);

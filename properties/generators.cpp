@@ -97,7 +97,7 @@ Recipe edge_recipe(const Limits& limits) {
     r.K = std::move(scores);
   };
   const auto gap = static_cast<float>(88 + draw(15)); // e^-gap is subnormal
-  switch (draw(7)) {
+  switch (draw(10)) {
   case 0:
     given_scores({{0.0f, 1}, {-gap, -1}});
     r.V = {{0.0f, 1}, {1e36f, -1}};
@@ -113,7 +113,22 @@ Recipe edge_recipe(const Limits& limits) {
   case 3:
     given_scores({{-kInfinity, -1}});
     break;
-  case 4:
+  case 4: { // a whole tile of -Inf: the first, one between others, the last
+    const std::int64_t tiles = 2 + static_cast<std::int64_t>(draw(2));
+    const auto dead = static_cast<std::int64_t>(draw(static_cast<std::uint64_t>(tiles)));
+    r.n_kv = tiles * limits.Bc;
+    given_scores({{-2.0f, dead * limits.Bc},
+                  {-kInfinity, limits.Bc},
+                  {-1.0f, (tiles - 1 - dead) * limits.Bc}});
+    std::erase_if(r.K, [](const reference::Run& run) { return run.count == 0; });
+    r.v = Family::index1;
+    break;
+  }
+  case 5:
+    r.d = dimension(limits.largest_d);
+    r.scale = 0.0f;
+    break;
+  case 6:
     given_scores({{0.0f, r.n_kv - 1}, {kInfinity, 1}});
     break;
   default: {
@@ -187,6 +202,17 @@ rc::Gen<Recipe> any_recipe(const Limits& limits) {
       rc::gen::noShrink(rc::gen::exec(
           [limits] { return draw(8) == 0 ? edge_recipe(limits) : random_recipe(limits); })),
       [](const Recipe& recipe) { return rc::seq::fromContainer(simpler(recipe)); });
+}
+
+Limits limits_of(const kernels::Kernel& kernel) {
+  Limits limits;
+  limits.largest_d = kernel.D;
+  limits.Br = kernel.Br;
+  limits.Bc = kernel.Bc;
+  limits.most_keys = std::max<std::int64_t>(96, 2 * kernel.Bc + 1);
+  // A tile that nobody told may be of any usual size.
+  limits.any_tile = !kernel.arithmetic.known && kernel.Br == 1 && kernel.Bc == 1;
+  return limits;
 }
 
 rc::Gen<float> any_float() {

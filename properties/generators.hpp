@@ -6,10 +6,12 @@
 /// any_recipe(limits)  problems of all families, sizes that matter for tiles (1, around the tile
 ///                     width, primes), entries of Q from 1e-30 to 1e30 and negative scales now and
 ///                     then; one in eight is of the kind that the edge cases are made of: subnormal
-///                     weights of huge values, scores far below 0, a score of +Inf, all scores -Inf,
-///                     an Inf or a NaN in Q, K or V; shrinks to smaller shapes and simpler families
+///                     weights of huge values, scores far below 0, a score of +Inf, all scores -Inf or
+///                     those of one tile, a scale of 0, an Inf or a NaN in Q, K or V; shrinks to smaller
+///                     shapes and simpler families
 #pragma once
 
+#include "kernels/kernel.hpp"
 #include "reference/recipe.hpp"
 
 #include <rapidcheck.h>
@@ -23,6 +25,8 @@ struct Limits {
   std::int64_t most_keys = 96;
   bool any_tile = false; ///< Br and Bc are not known: each problem is drawn for a tile of 1 to 128
 };
+
+Limits limits_of(const kernels::Kernel& kernel);
 
 rc::Gen<float> any_float();
 rc::Gen<reference::Recipe> any_recipe(const Limits& limits);

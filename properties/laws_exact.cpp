@@ -331,6 +331,8 @@ Outcome dominant_key(const Case& c) {
   Recipe recipe = c.recipe;
   if (!recipe.Q.empty() || !recipe.K.empty() || !recipe.put.empty())
     return not_applicable("Q or K are given entry by entry");
+  if (recipe.scale && *recipe.scale == 0.0f)
+    return not_applicable("a scale of 0 lets no key lead");
   recipe.order = reference::Order::dominant;
   recipe.gap = 1.25f * static_cast<float>(kGap);
   const Problem problem = reference::make_problem(recipe);

@@ -7,21 +7,6 @@
 #include <algorithm>
 
 namespace fa1::properties {
-namespace {
-
-Limits limits_of(const kernels::Kernel& kernel) {
-  Limits limits;
-  limits.largest_d = kernel.D;
-  limits.Br = kernel.Br;
-  limits.Bc = kernel.Bc;
-  limits.most_keys = std::max<std::int64_t>(96, 2 * kernel.Bc + 1);
-  // A tile that nobody told may be of any usual size.
-  limits.any_tile = !kernel.arithmetic.known && kernel.Br == 1 && kernel.Bc == 1;
-  return limits;
-}
-
-} // namespace
-
 Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe,
                    const kernels::Kernel& kernel) {
   if (invariant.needs != Needs::output && !kernel.gives_l_and_m)

@@ -10,8 +10,11 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <cfenv>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 
 namespace fa1::reports {
 namespace {
@@ -71,6 +74,24 @@ Environment gather() {
 }
 
 } // namespace
+
+std::string arithmetic_obstacle() {
+  // volatile: asked of the machine, not of the compiler
+  const volatile float smallest = std::numeric_limits<float>::denorm_min();
+  const volatile float smallest_normal = std::numeric_limits<float>::min();
+  const volatile float nan = std::numeric_limits<float>::quiet_NaN();
+  const volatile float half = 0.5f;
+  const float halved = smallest_normal * half, same = smallest * 1.0f;
+  if (halved == 0.0f || same == 0.0f)
+    return "subnormal numbers are flushed to zero in this process; is a library loaded that was "
+           "built "
+           "with -ffast-math?";
+  if (std::fegetround() != FE_TONEAREST)
+    return "results are not rounded to nearest in this process";
+  if (!std::isnan(nan))
+    return "NaN is not recognised: this program was built with -ffast-math or -ffinite-math-only";
+  return {};
+}
 
 const Environment& environment() {
   static const Environment here = gather();

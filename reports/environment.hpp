@@ -21,4 +21,9 @@ struct Environment {
 /// Gathered once.
 const Environment& environment();
 
+/// Why this process does not calculate as IEEE 754 says, which everything here rests on: subnormals are
+/// flushed to zero (a library built with -ffast-math does that to whoever loads it), results are not
+/// rounded to nearest, NaN is not known. Empty: nothing of the kind.
+std::string arithmetic_obstacle();
+
 } // namespace fa1::reports

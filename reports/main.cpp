@@ -9,6 +9,7 @@
 #include "reports/commands/repro.hpp"
 #include "reports/commands/run.hpp"
 #include "reports/commands/sweep.hpp"
+#include "reports/environment.hpp"
 
 #include <fmt/format.h>
 
@@ -62,6 +63,8 @@ int flushed(int status) {
 }
 
 int start(int count, char** words) {
+  if (const std::string obstacle = arithmetic_obstacle(); !obstacle.empty())
+    return complain(kLacking, obstacle);
   CLI::App program("A laboratory for one question: is this FlashAttention kernel right, and if "
                    "not, how wrong, where and why?",
                    "fa1lab");

@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -104,6 +105,45 @@ TEST_CASE("recipes of every family, order and value family are drawn, and every 
   CHECK(negative > 100);
   CHECK(listed > 100);
   CHECK(spoiled > 50);
+}
+
+TEST_CASE("tiles of -Inf at every place, one key, no key and a scale of 0 are drawn",
+          "[properties][quick]") {
+  constexpr std::int64_t kBc = 4;
+  int dead_first = 0, dead_between = 0, dead_last = 0, dead_all = 0, one_key = 0, no_key = 0,
+      no_scale = 0;
+
+  draw(properties::any_recipe({.largest_d = 8, .Br = 4, .Bc = kBc}), 3'000,
+       [&](const Recipe& recipe) {
+         const reference::Problem problem = reference::make_problem(recipe);
+         const std::int64_t n_kv = problem.shape.n_kv;
+         const auto dead = [&](std::int64_t first, std::int64_t last) { // for every query row
+           for (std::int64_t j = first; j < last; ++j)
+             for (const float k : problem.K.row(0, j))
+               if (problem.shape.d != 1 || k != -HUGE_VALF)
+                 return false;
+           return problem.scale > 0.0f &&
+                  std::ranges::all_of(problem.Q.elements(), [](float q) { return q > 0.0f; });
+         };
+         one_key += n_kv == 1;
+         no_key += n_kv == 0;
+         no_scale += problem.scale == 0.0f;
+         if (n_kv < 2 * kBc || recipe.n_q == 0)
+           return;
+         if (dead(0, n_kv)) {
+           ++dead_all;
+           return;
+         }
+         const std::int64_t last = (n_kv - 1) / kBc * kBc;
+         dead_first += dead(0, kBc);
+         dead_last += dead(last, n_kv);
+         for (std::int64_t tile = kBc; tile < last; tile += kBc)
+           dead_between += dead(tile, tile + kBc);
+       });
+
+  CAPTURE(dead_first, dead_between, dead_last, dead_all, one_key, no_key, no_scale);
+  for (const int seen : {dead_first, dead_between, dead_last, dead_all, one_key, no_key, no_scale})
+    CHECK(seen > 0);
 }
 
 TEST_CASE("shrinking ends at the smallest recipe that still fails", "[properties][quick]") {

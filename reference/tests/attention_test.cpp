@@ -426,6 +426,41 @@ TEST_CASE("merging the states of any two parts gives the state of the whole",
   }
 }
 
+TEST_CASE("a merge takes natural logarithms, and a part without keys has no weight in it",
+          "[reference][quick]") {
+  // Sums of 4 and of 12 at the maximum 0; their outputs are 0 and 1.
+  const Normaliser<double> four{0.0, 4.0}, twelve{0.0, 12.0}, alone{1.0, 1.0};
+
+  const auto both = merge(four, twelve);
+  const auto with_nothing = merge(Normaliser<double>{}, alone);
+
+  CHECK(both.d == 16.0);
+  CHECK(both.m + std::log(both.d) == std::log(16.0)); // 2.7725887; log2 would give 4
+  CHECK(twelve.d / both.d == 0.75);                   // the output; 0.83 from base-2 values
+  CHECK(with_nothing.m == 1.0); // a part of LSE +Inf or 0 would take the weight
+  CHECK(with_nothing.d == 1.0);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// The number types themselves
+
+TEMPLATE_TEST_CASE("exponentials, infinities and NaN of every reference's numbers are IEEE's",
+                   "[reference][quick]", double, Quad, Bin50, Bin100, Mpfr50) {
+  using std::exp;
+  const TestType infinity(std::numeric_limits<double>::infinity());
+  const TestType difference = infinity - infinity;
+  const TestType nan(std::numeric_limits<double>::quiet_NaN());
+
+  CHECK(exp(TestType(-3.1e304)) == TestType(0));
+  CHECK(exp(TestType(-infinity)) == TestType(0));
+  CHECK(exp(infinity) == infinity);
+  CHECK(difference != difference);
+  CHECK(nan != nan);
+  CHECK(std::isnan(static_cast<double>(nan)));
+  CHECK(static_cast<double>(TestType(-infinity)) == -std::numeric_limits<double>::infinity());
+  CHECK(std::is_same_v<decltype(nan * nan), TestType>); // no expression that `auto` could keep
+}
+
 // ---------------------------------------------------------------------------------------------------
 // Nothing, NaN and infinity
 

@@ -1,7 +1,9 @@
 #include "reports/commands/check.hpp"
 
 #include "kernels/plugin.hpp"
+#include "reports/alarm_runs.hpp"
 #include "reports/arguments.hpp"
+#include "reports/diagnosis.hpp"
 #include "reports/law_runs.hpp"
 #include "reports/records.hpp"
 #include "reports/sensitivity_runs.hpp"
@@ -26,7 +28,7 @@ constexpr const char* kCasesInZoo = "30"; // on each of four tiles
 struct Options {
   KernelChoice choice;
   std::string cases, seed = "1", law;
-  bool json = false, zoo = false, sensitivity = false;
+  bool json = false, zoo = false, sensitivity = false, alarms = false;
 };
 
 std::vector<const kernels::Kernel*> kernels_of(KernelChoice& choice) {
@@ -71,6 +73,14 @@ struct Line {
   const properties::LawResult* violation = nullptr;
 };
 
+/// Of a law that holds the output against the truth, on its smallest problem; else null.
+Json diagnosis_of(const properties::LawResult& result) {
+  if (!result.violated || result.invariant->oracle != properties::Oracle::truth ||
+      result.shrunk_recipe.empty())
+    return nullptr;
+  return diagnosis_apart(reference::parse_recipe(result.shrunk_recipe), *result.kernel);
+}
+
 void print(const properties::Invariant& law, std::span<const properties::LawResult> results) {
   Line line;
   for (const properties::LawResult& result : results) {
@@ -96,9 +106,13 @@ void print(const properties::Invariant& law, std::span<const properties::LawResu
   fmt::print(std::cout, "{:<18} {:<11} {} {:>7} held {:>6} not applicable  {}\n", law.id,
              properties::name_of(law.kind), painted(fmt::format("{:<14}", answer), colour),
              line.held, line.not_applicable, worst);
-  if (line.violation != nullptr)
-    fmt::print(std::cout, "  {}: {}\n  shrunk: {}\n  reproduce: {}\n", line.violation->kernel->id,
-               line.violation->violation, line.violation->shrunk_recipe, line.violation->replay());
+  if (line.violation != nullptr) {
+    fmt::print(std::cout, "  {}: {}\n  shrunk: {}\n", line.violation->kernel->id,
+               line.violation->violation, line.violation->shrunk_recipe);
+    for (const auto& [name, says] : lines_of(diagnosis_of(*line.violation)))
+      fmt::print(std::cout, "  {}: {}\n", name, says);
+    fmt::print(std::cout, "  reproduce: {}\n", line.violation->replay());
+  }
 }
 
 /// Tells what no law can see of a plug-in.
@@ -129,6 +143,24 @@ std::string stranger_of(KernelChoice& choice) {
   return choice.stranger;
 }
 
+/// Verdicts on right kernels: the one that is named, or FA1 and all that are written differently.
+int check_alarms(Options& options, int cases, std::uint64_t seed) {
+  std::vector<const kernels::Kernel*> chosen;
+  if (!options.choice.kernel.empty() || !options.choice.plugin.empty())
+    chosen = kernels_of(options.choice);
+  else {
+    chosen.push_back(&kernels::find_kernel("fa1.Br4xBc2xD8.cpu", {1, 1, 1, 8, 8}));
+    for (const kernels::Kernel& kernel : kernels::all_rewrites())
+      chosen.push_back(&kernel);
+  }
+  const std::vector<AlarmRow> rows = count_alarms(chosen, cases, seed);
+  if (options.json)
+    print_json(std::cout, rows, seed);
+  else
+    print(std::cout, rows);
+  return no_false_alarm(rows) ? kHeld : kProvedWrong;
+}
+
 int check(Options& options) {
   const std::string asked = !options.cases.empty() ? options.cases
                             : options.zoo          ? kCasesInZoo
@@ -153,6 +185,12 @@ int check(Options& options) {
             : zoo.no_false_alarm() &&
                   zoo.part_caught() >= (stranger == "olm" ? kPartOfStrangers : kPartFromOAlone);
     return well ? kHeld : kProvedWrong;
+  }
+  if (options.alarms) {
+    if (options.zoo || options.sensitivity || !options.law.empty())
+      throw UsageError("--alarms counts verdicts; want neither --zoo, --sensitivity nor "
+                       "--invariant with it");
+    return check_alarms(options, cases, seed);
   }
   if (options.sensitivity) {
     if (options.zoo || options.choice.from_outside() || !options.choice.kernel.empty() ||
@@ -187,8 +225,11 @@ int check(Options& options) {
     for (const properties::LawResult& result : of_law) {
       violated = violated || result.violated;
       anything_held = anything_held || result.held > 0;
-      if (options.json)
-        std::cout << to_json(result, cases, seed).dump() << "\n";
+      if (options.json) {
+        Json json = to_json(result, cases, seed);
+        json["diagnosis"] = diagnosis_of(result);
+        std::cout << json.dump() << "\n";
+      }
     }
     if (!options.json)
       print(*laws[law], of_law);
@@ -228,6 +269,8 @@ Command add_check(CLI::App& program) {
   app->add_flag(
       "--sensitivity", options->sensitivity,
       "How small a relative error in p, l, alpha, O, a score or an element of V is caught");
+  app->add_flag("--alarms", options->alarms,
+                "Verdicts on right kernels, counted: nothing may be proved wrong");
   app->add_flag("--json", options->json, "One record for each law and kernel");
   return {app, [options] { return check(*options); }};
 }

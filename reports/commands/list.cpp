@@ -56,8 +56,8 @@ constexpr auto kInputs = std::to_array<Input>({
     {"v=index", "V: V[j][c] = j"},
     {"v=index1", "V: V[j][c] = j + 1"},
     {"v=constant:X", "V: every entry X"},
-    {"Q=1,2,0x1p-149,nan,0*5,1*",
-     "entries one by one, also K= and V=; x*n repeats, x* fills the rest"},
+    {"Q=1,2,0x1p-149,nan,0*5,1*", "entries one by one, row-major, the same in every batch-head; "
+                                  "also K= and V=; x*n repeats, x* fills the rest"},
     {"scores=-inf*4,0*4", "the scores themselves: short for d=1 scale=1 Q=1* K=<list>"},
     {"put=K:3,1:nan;V:2,0:-inf", "single entries (row, column), after all else"},
 });
@@ -107,9 +107,11 @@ std::vector<Row> input_rows() {
 }
 
 std::vector<Row> format_rows() {
-  return {{"fp32",
-           {{"u", "2^-24"}},
-           "IEEE binary32: inputs, outputs, carries and every intermediate of the kernels here"}};
+  return {
+      {"fp32",
+       {{"u", "2^-24"}},
+       "IEEE binary32: inputs, outputs, carries and every intermediate of the kernels here; every "
+       "tensor is [batch_heads][rows][columns], row-major and contiguous"}};
 }
 
 struct Listing {

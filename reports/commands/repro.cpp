@@ -8,6 +8,7 @@
 #include "properties/property.hpp"
 #include "reference/certified.hpp"
 #include "reports/arguments.hpp"
+#include "reports/diagnosis.hpp"
 #include "reports/records.hpp"
 #include "reports/terminal.hpp"
 
@@ -30,7 +31,7 @@ using kernels::Kernel;
 using reference::Problem;
 
 void line(std::ostream& out, std::string_view name, std::string_view text) {
-  fmt::print(out, "{:<10}{}\n", name, text);
+  fmt::print(out, "{:<9} {}\n", name, text);
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -420,11 +421,14 @@ int repro_recipe(ReproOptions& options, const reference::Recipe& recipe, std::os
       numerics::judge(problem, state, truth, bounds, kernel.gives_l_and_m);
 
   const std::string text = reference::to_string(recipe);
-  const int status = verdict.judgement == numerics::Judgement::proved_wrong ? kProvedWrong : kHeld;
+  const bool wrong = verdict.judgement == numerics::Judgement::proved_wrong;
+  const Json diagnosis = wrong ? diagnosis_of(problem, kernel) : Json(nullptr);
+  const int status = wrong ? kProvedWrong : kHeld;
   if (options.json) {
     Json json{
         {"what", "repro"}, {"recipe", text}, {"kernel", kernel.id}, {"truth_method", truth.method}};
     json.update(json_of(verdict));
+    json["diagnosis"] = diagnosis;
     if (options.trace)
       json["trace"] = json_of(numerics::trace(problem, kernel));
     json["reproduce"] = replay(options, text, kernel);
@@ -450,6 +454,8 @@ int repro_recipe(ReproOptions& options, const reference::Recipe& recipe, std::os
     line(out, "worst", numerics::to_string(verdict.worst));
     print_inputs(out, problem, verdict.worst);
   }
+  for (const auto& [name, says] : lines_of(diagnosis))
+    line(out, name, says);
   line(out, "reproduce", replay(options, text, kernel));
   if (options.trace)
     print_trace(out, problem, kernel, verdict);

@@ -2,6 +2,7 @@
 
 #include "numerics/sweep.hpp"
 #include "reports/arguments.hpp"
+#include "reports/diagnosis.hpp"
 #include "reports/parallel.hpp"
 #include "reports/records.hpp"
 #include "reports/terminal.hpp"
@@ -32,9 +33,9 @@ Colour colour_of(numerics::Judgement judgement) {
   }
 }
 
-void print(const numerics::Record& r, const kernels::Kernel& kernel) {
+void print(const numerics::Record& r, const kernels::Kernel& kernel, const Json& diagnosis) {
   const auto line = [](std::string_view name, std::string_view text) {
-    fmt::print(std::cout, "{:<10}{}\n", name, text);
+    fmt::print(std::cout, "{:<9} {}\n", name, text);
   };
   line("recipe", reference::to_string(r.recipe));
   line("kernel", r.kernel);
@@ -42,6 +43,8 @@ void print(const numerics::Record& r, const kernels::Kernel& kernel) {
                       (r.verdict.why.empty() ? "" : ": " + r.verdict.why));
   if (!r.verdict.worst.output.empty())
     line("worst", numerics::to_string(r.verdict.worst));
+  for (const auto& [name, says] : lines_of(diagnosis))
+    line(name, says);
   if (r.error.elements > 0) {
     line("error",
          fmt::format(
@@ -70,11 +73,19 @@ int run(Options& options) {
 
   const numerics::Record record = numerics::measure(recipe, kernel, cores());
 
-  if (options.json)
-    std::cout << to_json(record, Times::with).dump() << "\n";
-  else
-    print(record, kernel);
-  return record.verdict.judgement == numerics::Judgement::proved_wrong ? kProvedWrong : kHeld;
+  const bool wrong = record.verdict.judgement == numerics::Judgement::proved_wrong;
+  // A problem whose keys only pass by in chunks is measured and not searched.
+  const bool searched = wrong && reference::fits_memory(record.shape, record.shape.n_kv);
+  const Json diagnosis =
+      searched ? diagnosis_of(reference::make_problem(recipe), kernel) : Json(nullptr);
+  if (options.json) {
+    Json json = to_json(record, Times::with);
+    json["diagnosis"] = diagnosis;
+    std::cout << json.dump() << "\n";
+  } else {
+    print(record, kernel, diagnosis);
+  }
+  return wrong ? kProvedWrong : kHeld;
 }
 
 } // namespace
