@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -82,33 +83,55 @@ struct Keys {
       special_values; ///< (key, column) where V is NaN or Inf
 };
 
-double norm_above(std::span<const float> row) {
-  double squares = 0.0; // at most 2^264, at least 2^-298 if not 0
-  for (const float x : row)
-    squares += static_cast<double>(x) * static_cast<double>(x);
-  return std::sqrt(squares) * (1.0 + 0x1p-20);
-}
-
+/// All entries finite? The bits of |x| order as the numbers do, Inf and NaN above all of them.
 bool all_finite(std::span<const float> row) {
-  return std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); });
+  std::uint32_t largest = 0;
+  for (const float x : row)
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
+  return largest < 0x7f800000u;
 }
 
-Keys survey(const Problem& problem, std::int64_t bh) {
-  const Shape& shape = problem.shape;
-  Keys keys;
-  keys.finite.resize(static_cast<std::size_t>(shape.n_kv));
-  for (std::int64_t j = 0; j < shape.n_kv; ++j) {
+double norm_above(std::span<const float> row) {
+  std::array<double, 4> squares{}; // at most 2^264 in sum, at least 2^-298 if not 0
+  for (std::size_t i = 0; i < row.size(); ++i)
+    squares[i % 4] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  const double sum = (squares[0] + squares[1]) + (squares[2] + squares[3]);
+  return std::sqrt(sum) * (1.0 + 0x1p-20);
+}
+
+/// Keys [first, last); `finite` is written in place.
+void survey_piece(const Problem& problem, std::int64_t bh, std::int64_t first, std::int64_t last,
+                  std::vector<char>& finite, Keys& piece) {
+  for (std::int64_t j = first; j < last; ++j) {
     const auto row = problem.K.row(bh, j);
-    const bool finite = all_finite(row);
-    keys.finite[static_cast<std::size_t>(j)] = finite;
-    keys.all_finite = keys.all_finite && finite;
-    if (finite)
-      keys.largest_norm = std::max(keys.largest_norm, norm_above(row));
+    const bool is_finite = all_finite(row);
+    finite[static_cast<std::size_t>(j)] = is_finite;
+    piece.all_finite = piece.all_finite && is_finite;
+    if (is_finite)
+      piece.largest_norm = std::max(piece.largest_norm, norm_above(row));
     const auto values = problem.V.row(bh, j);
     if (!all_finite(values))
-      for (std::int64_t c = 0; c < shape.dv; ++c)
+      for (std::int64_t c = 0; c < problem.shape.dv; ++c)
         if (!std::isfinite(values[static_cast<std::size_t>(c)]))
-          keys.special_values.emplace_back(j, c);
+          piece.special_values.emplace_back(j, c);
+  }
+}
+
+Keys survey(const Problem& problem, std::int64_t bh, unsigned threads) {
+  constexpr std::int64_t kPiece = 1024;
+  const std::int64_t n = problem.shape.n_kv;
+  Keys keys;
+  keys.finite.resize(static_cast<std::size_t>(n));
+  std::vector<Keys> pieces(static_cast<std::size_t>((n + kPiece - 1) / kPiece));
+  in_parallel(pieces.size(), threads, [&](std::size_t i) {
+    const std::int64_t first = static_cast<std::int64_t>(i) * kPiece;
+    survey_piece(problem, bh, first, std::min(n, first + kPiece), keys.finite, pieces[i]);
+  });
+  for (const Keys& piece : pieces) {
+    keys.all_finite = keys.all_finite && piece.all_finite;
+    keys.largest_norm = std::max(keys.largest_norm, piece.largest_norm);
+    keys.special_values.insert(keys.special_values.end(), piece.special_values.begin(),
+                               piece.special_values.end());
   }
   return keys;
 }
@@ -506,7 +529,7 @@ void Certifier::absorb(const Problem& chunk, unsigned threads) {
       std::clamp<std::int64_t>((shape.n_q + workers - 1) / workers, 1, kRows);
   const std::int64_t groups = (shape.n_q + group - 1) / group;
   for (std::int64_t bh = 0; bh < shape.batch_heads && groups > 0; ++bh) {
-    const Keys keys = survey(chunk, bh);
+    const Keys keys = survey(chunk, bh, threads);
     if (!keys.special_values.empty() && sums.special.size() == 0)
       sums.special = Tensor<double>(shape.batch_heads, shape.n_q, shape.dv);
     for (const auto& [key, column] : keys.special_values)
