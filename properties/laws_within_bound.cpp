@@ -504,7 +504,8 @@ Outcome truth(const Case& c) {
   findings.require(verdict.judgement != numerics::Judgement::proved_wrong,
                    [&] { return to_string(verdict); });
   Outcome outcome = std::move(findings).outcome();
-  outcome.fraction = verdict.worst.fraction();
+  if (bounds.obstacle.empty()) // otherwise right to the last bit, with no bound to compare with
+    outcome.fraction = verdict.worst.fraction();
   return outcome;
 }
 

@@ -494,16 +494,20 @@ void raise(double& worst, double value) {
 Json summary_of(const Json& report) {
   std::vector<Count> counts;
   std::int64_t cases = 0, kernels = 0;
-  for (const bool exact : {true, false}) {
-    Count laws{exact ? "laws that hold bit for bit" : "laws that hold within a proved bound"};
+  for (const auto& [kind, name] :
+       {std::pair{"exact", "laws that hold bit for bit"},
+        std::pair{"bound", "laws that hold within a proved bound"},
+        std::pair{"statistical",
+                  "laws of the error of a whole problem, false alarms below 1e-9"}}) {
+    Count laws{name};
     for (const Json& law : report["laws"]) {
       kernels = static_cast<std::int64_t>(law["kernels"].size());
-      if ((law["kind"] == "exact") != exact || law["answer"] == "not-applicable")
+      if (law["kind"] != kind || law["answer"] == "not-applicable")
         continue;
       ++laws.asked;
       laws.held += law["answer"] == "held";
       cases += law["held"].get<std::int64_t>();
-      if (!exact)
+      if (law["kind"] != "exact")
         raise(laws.worst, number_of(law["worst_fraction"]));
     }
     laws.note = fmt::format("on each of {} kernel instances", kernels);
@@ -536,14 +540,15 @@ Json summary_of(const Json& report) {
   }
 
   const bool fine = std::ranges::all_of(counts, &Count::fine);
-  const std::int64_t edges = counts[3].asked + counts[4].asked;
+  const std::int64_t laws = counts[0].asked + counts[1].asked + counts[2].asked;
+  const std::int64_t edges = counts[4].asked + counts[5].asked;
   std::string sentence;
   if (fine) {
     sentence = fmt::format(
         "Everything held: {} laws on {} kernel instances over {} generated cases, {} edge cases as "
         "catalogued ({} of them documented limits of the recurrence), and no measured error beyond "
         "{:.2g} of its proved bound.",
-        counts[0].asked + counts[1].asked, kernels, cases, edges, counts[4].asked, counts[2].worst);
+        laws, kernels, cases, edges, counts[5].asked, counts[3].worst);
   } else {
     std::string wrong;
     for (const Count& count : counts)
