@@ -505,6 +505,7 @@ Outcome truth(const Case& c) {
                    [&] { return to_string(verdict); });
   Outcome outcome = std::move(findings).outcome();
   outcome.fraction = verdict.worst.fraction();
+  outcome.suspicious = verdict.judgement == numerics::Judgement::suspicious;
   return outcome;
 }
 
