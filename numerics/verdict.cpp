@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace fa1::numerics {
 namespace {
@@ -113,6 +115,28 @@ Element element_of_LSE(const reference::State& state, const reference::Truth& tr
   return e;
 }
 
+/// The best that fp32 can give.
+reference::State rounded_truth(const reference::Problem& problem, const reference::Truth& truth) {
+  reference::State state = reference::start_state(problem.shape);
+  const auto nearest = [](const reference::Enclosed& x) { return static_cast<float>(x.hi); };
+  std::ranges::transform(truth.O.elements(), state.O.data(), nearest);
+  std::ranges::transform(truth.l, state.l.begin(), nearest);
+  std::ranges::transform(truth.m, state.m.begin(), nearest);
+  return state;
+}
+
+/// Has some element of O no business to be where it is? Said without the judge's own functions.
+bool beyond_bound(const reference::State& state, const reference::Truth& truth,
+                  const Bounds& bounds) {
+  for (std::size_t e = 0; e < truth.O.elements().size(); ++e) {
+    const reference::Enclosed& right = truth.O.elements()[e];
+    const double distance = std::fabs((double{state.O.elements()[e]} - right.hi) - right.lo);
+    if (std::isfinite(right.hi) && !(distance <= bounds.O.elements()[e] + right.radius))
+      return true;
+  }
+  return false;
+}
+
 } // namespace
 
 std::string_view name_of(Judgement judgement) {
@@ -170,6 +194,64 @@ reference::Tensor<Judgement> judge_each_O(const reference::State& state,
                           bounds.obstacle)
                 .judgement;
   return each;
+}
+
+JudgeTrial verify_judge(const reference::Problem& problem, const reference::Truth& truth,
+                        const Bounds& bounds, const Judge& judge) {
+  JudgeTrial trial;
+  if (!bounds.obstacle.empty())
+    return trial;
+  const reference::State rounded = rounded_truth(problem, truth);
+  const auto offer = [&](const char* name, const reference::State& state, bool wrong) {
+    const bool rejected =
+        judge(problem, state, truth, bounds, false).judgement == Judgement::proved_wrong;
+    (rejected == wrong ? trial.seen : trial.missed).emplace_back(name);
+  };
+  const auto offer_wrong = [&](const char* name, const reference::State& state) {
+    if (beyond_bound(state, truth, bounds))
+      offer(name, state, true);
+  };
+  offer("the truth rounded to fp32", rounded, false);
+
+  reference::State state = rounded;
+  std::ranges::fill(state.O.elements(), 0.0f);
+  offer_wrong("zeros", state);
+  std::ranges::fill(state.O.elements(), std::numeric_limits<float>::quiet_NaN());
+  offer_wrong("NaN everywhere", state);
+
+  const reference::Shape& shape = problem.shape;
+  for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
+    for (std::int64_t row = 0; row < shape.n_q; ++row)
+      std::ranges::copy(rounded.O.row(bh, (row + 1) % shape.n_q), state.O.row(bh, row).begin());
+  offer_wrong("rows moved on by one", state);
+
+  for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
+    for (std::int64_t column = 0; column < shape.dv; ++column) {
+      double sum = 0.0;
+      for (std::int64_t key = 0; key < shape.n_kv; ++key)
+        sum += double{problem.V(bh, key, column)};
+      const double mean = shape.n_kv == 0 ? 0.0 : sum / static_cast<double>(shape.n_kv);
+      for (std::int64_t row = 0; row < shape.n_q; ++row)
+        state.O(bh, row, column) = static_cast<float>(mean);
+    }
+  offer_wrong("the mean of V", state);
+
+  if (rounded.O.size() == 0)
+    return trial;
+  const std::size_t middle = rounded.O.elements().size() / 2;
+  const reference::Enclosed& right = truth.O.elements()[middle];
+  const double bound = bounds.O.elements()[middle];
+  constexpr double kFar = 64.0;
+  const double edge = bound + right.radius + kFar * ulp_of(std::fabs(right.hi) + bound);
+  const auto move = [&](const char* name, double by) {
+    state.O = rounded.O;
+    state.O.elements()[middle] = static_cast<float>(right.hi + by);
+    offer_wrong(name, state);
+  };
+  move("one element 64 ulp above its bound", edge);
+  move("one element 64 ulp below its bound", -edge);
+  move("one element 64 bounds off", kFar * bound);
+  return trial;
 }
 
 std::string to_string(const Element& e) {

@@ -506,6 +506,7 @@ Outcome truth(const Case& c) {
   Outcome outcome = std::move(findings).outcome();
   if (bounds.obstacle.empty()) // otherwise right to the last bit, with no bound to compare with
     outcome.fraction = verdict.worst.fraction();
+  outcome.suspicious = verdict.judgement == numerics::Judgement::suspicious;
   return outcome;
 }
 

@@ -75,6 +75,8 @@ LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int c
           return;
         }
         ++result.held;
+        if (outcome.suspicious && ++result.suspicious == 1)
+          result.suspicious_recipe = reference::to_string(recipe);
         if (!(outcome.fraction <= result.worst_fraction) || result.worst_recipe.empty()) {
           result.worst_fraction = outcome.fraction;
           result.worst_recipe = reference::to_string(recipe);

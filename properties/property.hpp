@@ -48,6 +48,7 @@ struct Outcome {
   double fraction = 0.0; ///< worst error as a fraction of its bound; exact laws: 0
   std::string detail;    ///< violated: what was found and what would be right; not applicable: why
   bool hung = false;     ///< violated by a run that did not end
+  bool suspicious = false; ///< holds, with an element far outside the statistical expectation
 };
 
 struct Invariant {
@@ -76,6 +77,8 @@ struct LawResult {
   const Invariant* invariant = nullptr;
   const kernels::Kernel* kernel = nullptr;
   int held = 0, not_applicable = 0;
+  int suspicious = 0;            ///< of those held
+  std::string suspicious_recipe; ///< of the first of them
   double worst_fraction = 0.0;
   std::string worst_recipe; ///< of the worst fraction
   bool violated = false;

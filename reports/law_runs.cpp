@@ -12,6 +12,8 @@ using properties::LawResult;
 std::string text_of(const LawResult& r) {
   return Json{{"held", r.held},
               {"not_applicable", r.not_applicable},
+              {"suspicious", r.suspicious},
+              {"suspicious_recipe", r.suspicious_recipe},
               {"worst_fraction", number(r.worst_fraction)},
               {"worst_recipe", r.worst_recipe},
               {"violated", r.violated},
@@ -26,6 +28,8 @@ LawResult result_of(const std::string& text) {
   LawResult r;
   r.held = json["held"];
   r.not_applicable = json["not_applicable"];
+  r.suspicious = json["suspicious"];
+  r.suspicious_recipe = json["suspicious_recipe"];
   r.worst_fraction = number_of(json["worst_fraction"]);
   r.worst_recipe = json["worst_recipe"];
   r.violated = json["violated"];

@@ -121,6 +121,8 @@ Json to_json(const properties::LawResult& r, int cases, std::uint64_t seed) {
           {"seed", seed},
           {"held", r.held},
           {"not_applicable", r.not_applicable},
+          {"suspicious", r.suspicious},
+          {"suspicious_recipe", r.suspicious_recipe},
           {"worst_fraction", number(r.worst_fraction)},
           {"worst_recipe", r.worst_recipe},
           {"violation", r.violation},

@@ -8,9 +8,10 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
-#include <vector>
+#include <string_view>
 
 using namespace fa1;
 using numerics::Judgement;
@@ -26,7 +27,7 @@ constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kTiny = std::numeric_limits<float>::denorm_min();
 
 /// One output element whose truth is `truth`, with a bound of one ulp and conditions that hold.
-Judgement judge_pair(float got, double truth) {
+Judgement judge_pair(float got, double truth, const char* obstacle = "") {
   const Problem problem = reference::make_problem(reference::parse_recipe("n_q=1 n_kv=1"));
   State state = reference::start_state(problem.shape);
   Truth exact = reference::certify(problem);
@@ -35,6 +36,7 @@ Judgement judge_pair(float got, double truth) {
   exact.O(0, 0, 0) = {truth, 0.0, 0.0};
   bounds.O(0, 0, 0) = std::isfinite(truth) ? 0x1p-23 * std::fabs(truth) + 0x1p-149 : 0.0;
   bounds.expected(0, 0, 0) = bounds.O(0, 0, 0);
+  bounds.obstacle = obstacle;
   return numerics::judge(problem, state, exact, bounds, false).judgement;
 }
 
@@ -64,24 +66,49 @@ struct Judged {
 
 } // namespace
 
-TEST_CASE("equal values are right, whatever their kind", "[numerics][quick]") {
-  for (const float x : {0.0f, 1.0f, -2.5f, kMax, -kMax, kTiny, 0x1p-126f})
-    CHECK(judge_pair(x, x) == Judgement::proved_right);
-  CHECK(judge_pair(kNaN, kNaN) == Judgement::proved_right);
-  CHECK(judge_pair(-kNaN, kNaN) == Judgement::proved_right); // sign and payload of NaN do not count
-  CHECK(judge_pair(kInfinity, kInfinity) == Judgement::proved_right);
-  CHECK(judge_pair(-kInfinity, -kInfinity) == Judgement::proved_right);
-  CHECK(judge_pair(-0.0f, 0.0) == Judgement::proved_right); // nor does the sign of zero
-}
+TEST_CASE("every pair of kinds of values is judged as the table says, in both orders",
+          "[numerics][quick]") {
+  // r right, w wrong, u undecided. Sign and payload of NaN and the sign of zero do not count.
+  constexpr std::size_t kKinds = 9;
+  constexpr float kSubnormal = 0x1p-130f;
+  constexpr std::array<float, kKinds> kinds{1.0f, kNaN,  -kNaN,      kInfinity, -kInfinity,
+                                            0.0f, -0.0f, kSubnormal, kMax};
+  struct Table {
+    const char* obstacle;
+    std::array<std::string_view, kKinds> got; ///< rows: what was got; columns: the truth
+  };
+  const auto table = GENERATE(values<Table>({
+      //    1 N n + - 0 z s M
+      {"",
+       {"rwwwwwwww", //  1
+        "wrrwwwwww", //  NaN
+        "wrrwwwwww", // -NaN
+        "wwwrwwwww", // +Inf
+        "wwwwrwwww", // -Inf
+        "wwwwwrrww", // +0
+        "wwwwwrrww", // -0
+        "wwwwwwwrw", //  subnormal
+        "wwwwwwwwr"}},
+      {"some condition of the bound",
+       {"rwwwwuuuu", //  1
+        "urrwwuuuu", //  NaN
+        "urrwwuuuu", // -NaN
+        "uwwrwuuuu", // +Inf
+        "uwwwruuuu", // -Inf
+        "uwwwwrruu", // +0
+        "uwwwwrruu", // -0
+        "uwwwwuuru", //  subnormal
+        "uwwwwuuur"}},
+  }));
 
-TEST_CASE("different kinds of values are wrong in both orders", "[numerics][quick]") {
-  const std::vector<float> kinds{1.0f, -1.0f, kMax, kInfinity, -kInfinity, kNaN};
-  for (const float a : kinds)
-    for (const float b : kinds)
-      if (!(a == b) && !(std::isnan(a) && std::isnan(b))) {
-        CAPTURE(a, b);
-        CHECK(judge_pair(a, b) == Judgement::proved_wrong);
-      }
+  for (std::size_t got = 0; got < kKinds; ++got)
+    for (std::size_t truth = 0; truth < kKinds; ++truth) {
+      CAPTURE(kinds[got], kinds[truth], table.obstacle);
+      const Judgement right = table.got[got][truth] == 'r'   ? Judgement::proved_right
+                              : table.got[got][truth] == 'w' ? Judgement::proved_wrong
+                                                             : Judgement::undecided;
+      CHECK(judge_pair(kinds[got], double{kinds[truth]}, table.obstacle) == right);
+    }
 }
 
 TEST_CASE("one bound away is right and beyond it is wrong", "[numerics][quick]") {
@@ -123,6 +150,29 @@ TEST_CASE("zeros, NaN, swapped rows, the mean of V and one element 64 bounds off
   }
 
   CHECK(j.verdict() == Judgement::proved_wrong);
+}
+
+TEST_CASE("each element of O has a judgement of its own", "[numerics][quick]") {
+  Judged j;
+  j.state.O(1, 3, 2) = static_cast<float>(j.truth.O(1, 3, 2).hi + 3.0 * j.bounds.O(1, 3, 2));
+
+  const auto each = numerics::judge_each_O(j.state, j.truth, j.bounds);
+
+  CHECK(each(1, 3, 2) == Judgement::proved_wrong);
+  CHECK(std::ranges::count(each.elements(), Judgement::proved_right) == each.size() - 1);
+}
+
+TEST_CASE("a trial offers nothing where nothing is known to be wrong", "[numerics][quick]") {
+  const char* recipe = GENERATE("n_q=1 scores=0,-inf,1 V=1,2,3", "n_q=0 n_kv=3", "n_kv=0 n_q=2");
+  const Problem problem = reference::make_problem(reference::parse_recipe(recipe));
+  const Truth truth = reference::certify(problem);
+
+  const auto trial = numerics::verify_judge(problem, truth, numerics::online_softmax(problem, {}));
+
+  CAPTURE(recipe);
+  CHECK(trial.missed.empty());
+  for (const std::string& offer : trial.seen)
+    CHECK((offer == "the truth rounded to fp32" || problem.shape.n_kv == 0));
 }
 
 TEST_CASE("the worst element is the one that decides", "[numerics][quick]") {

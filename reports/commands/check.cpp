@@ -6,6 +6,7 @@
 #include "reports/diagnosis.hpp"
 #include "reports/law_runs.hpp"
 #include "reports/records.hpp"
+#include "reports/self_test.hpp"
 #include "reports/sensitivity_runs.hpp"
 #include "reports/terminal.hpp"
 #include "reports/zoo_runs.hpp"
@@ -67,7 +68,8 @@ std::vector<const properties::Invariant*> laws_of(const Options& options) {
 
 /// One law over all kernels asked: counts summed, the worst kept, the first violation told.
 struct Line {
-  int held = 0, not_applicable = 0;
+  int held = 0, not_applicable = 0, suspicious = 0;
+  const properties::LawResult* suspicious_at = nullptr;
   double worst = 0.0;
   const properties::LawResult* worst_at = nullptr;
   const properties::LawResult* violation = nullptr;
@@ -86,6 +88,9 @@ void print(const properties::Invariant& law, std::span<const properties::LawResu
   for (const properties::LawResult& result : results) {
     line.held += result.held;
     line.not_applicable += result.not_applicable;
+    line.suspicious += result.suspicious;
+    if (result.suspicious > 0 && line.suspicious_at == nullptr)
+      line.suspicious_at = &result;
     if (line.worst_at == nullptr || !(result.worst_fraction <= line.worst)) {
       line.worst = result.worst_fraction;
       line.worst_at = &result;
@@ -106,6 +111,10 @@ void print(const properties::Invariant& law, std::span<const properties::LawResu
   fmt::print(std::cout, "{:<18} {:<11} {} {:>7} held {:>6} not applicable  {}\n", law.id,
              properties::name_of(law.kind), painted(fmt::format("{:<14}", answer), colour),
              line.held, line.not_applicable, worst);
+  if (line.suspicious > 0)
+    fmt::print(std::cout, "  suspicious, not wrong, in {} of these: {}\n", line.suspicious,
+               properties::replay_line(line.suspicious_at->suspicious_recipe,
+                                       *line.suspicious_at->kernel));
   if (line.violation != nullptr) {
     fmt::print(std::cout, "  {}: {}\n  shrunk: {}\n", line.violation->kernel->id,
                line.violation->violation, line.violation->shrunk_recipe);
@@ -211,6 +220,7 @@ int check(Options& options) {
     throw UsageError(error.what());
   }
 
+  require_sound_judge();
   bool violated = false, anything_held = false;
   if (!options.choice.plugin.empty() && options.law.empty()) {
     const kernels::Examination examination = examine(options, options.choice.loaded());

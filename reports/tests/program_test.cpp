@@ -234,6 +234,62 @@ TEST_CASE("a run of a wrong kernel is status 1", "[reports][quick]") {
   CHECK_THAT(answer.out, ContainsSubstring("proved wrong"));
 }
 
+TEST_CASE("a wrong output is told with where it parts from the truth and what it looks like",
+          "[reports][quick]") {
+  const std::string words =
+      GENERATE("run 'n_q=3 n_kv=70 d=5 order=ascending' --kernel mutant.no_alpha_on_O.Br4xBc2",
+               "repro 'n_q=3 n_kv=70 d=5 order=ascending' --kernel mutant.no_alpha_on_O.Br4xBc2",
+               "repro 'n_q=3 n_kv=70 d=5 order=ascending' --stranger o --kernel "
+               "mutant.no_alpha_on_O.Br4xBc2",
+               "check --invariant truth --cases 40 --kernel mutant.no_alpha_on_O.Br4xBc2xD8.cpu");
+  CAPTURE(words);
+
+  const Answer text = fa1lab(words);
+  const Answer record = fa1lab(words + " --json");
+
+  CAPTURE(text.out, record.out);
+  CHECK(text.status == 1);
+  CHECK_THAT(text.out, ContainsSubstring("parts at"));
+  CHECK_THAT(text.out, ContainsSubstring("looks like"));
+  CHECK_THAT(text.out, ContainsSubstring("the carried O is not rescaled when the maximum rises"));
+  CHECK(record.status == 1);
+  REQUIRE(lines(record.out) == 1);
+  const auto diagnosis = nlohmann::json::parse(record.out)["diagnosis"];
+  CHECK(diagnosis["keys"] >= 2);
+  CHECK(std::ranges::any_of(diagnosis["suspects"], [](const auto& suspect) {
+    return suspect["fault"] == "no_alpha_on_O";
+  }));
+}
+
+TEST_CASE("a right output has no diagnosis", "[reports][quick]") {
+  const std::string words = GENERATE("run n_kv=9", "repro n_kv=9", "check --invariant truth");
+
+  const Answer text = fa1lab(words);
+  const Answer record = fa1lab(words + " --json");
+
+  CAPTURE(text.out, record.out);
+  CHECK(text.status == 0);
+  CHECK_THAT(text.out, !ContainsSubstring("looks like"));
+  CHECK(nlohmann::json::parse(record.out)["diagnosis"].is_null());
+}
+
+TEST_CASE("what is only suspicious is told, and is status 0", "[reports][quick]") {
+  // Inside the bound, and several times the expected error.
+  const std::string words = GENERATE(
+      "run 'n_q=4 n_kv=2000 d=8' --kernel mutant.half_reciprocal",
+      "repro 'n_q=4 n_kv=2000 d=8' --kernel mutant.half_reciprocal",
+      "sweep --vary n_kv=1500,2000 'n_q=4 d=8' --kernel mutant.half_reciprocal",
+      "check --invariant truth --cases 200 --kernel mutant.approximate_reciprocal.Br1xBc1xD8.cpu");
+  CAPTURE(words);
+
+  const Answer answer = fa1lab(words);
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == 0);
+  CHECK_THAT(answer.out, ContainsSubstring("suspicious"));
+  CHECK_THAT(answer.out, !ContainsSubstring("looks like"));
+}
+
 TEST_CASE("with --json every command prints one object a line", "[reports][quick]") {
   struct Example {
     const char* words;
