@@ -486,8 +486,7 @@ bool same_outputs(const Kernel& kernel, const State& a, const State& b) {
          (!kernel.gives_l_and_m || (same(a.l, b.l) && same(a.m, b.m)));
 }
 
-/// A launch that differs from the first in what must not matter; changes the answer only if something
-/// is wrong with it.
+/// Launches that differ from the first in what must not matter.
 void experiment(const Problem& problem, const Kernel& kernel, const Run& run,
                 std::vector<Suspect>& suspects) {
   const auto found = [&](std::string_view name, std::string says) {

@@ -9,14 +9,15 @@
 /// suspects    the faults of diagnosis_faults.hpp whose wrong answer, computed in double, is the
 ///             kernel's: every compared element (and m + ln l where the kernel gives it and the
 ///             fault says it) within kNearness times the bound, taken relative to sum_j p_j |v_j|
-///             of the wrong answer; and the RMS of what is left of the error at most kUnexplained of
-///             it. A fault that is right on this problem explains nothing and is never named. More
-///             than one may fit: the closest first. Faults of tiles are tried with the kernel's Bc
-///             where its insides are known, else with the told width and the powers of two
+///             of the wrong answer; and the RMS of what is left of the error at most kUnexplained
+///             of it. A fault that is right on this problem explains nothing and is never named.
+///             More than one may fit: the closest first. Faults of tiles are tried with the
+///             kernel's Bc where its insides are known, else with the told width and the powers of
+///             two
 /// Experiment  the same launch again, with another order of the threads, and into arrays that hold
-///             the start values: an output that changes says what it should not depend on. Where all
-///             this names nothing, NaN (which O, l and m hold before a launch) and 0 (the start
-///             value of O) are
+///             the start values: an output that changes says what it should not depend on. Where
+///             all this names nothing, NaN (which O, l and m hold before a launch) and 0 (the start
+///             value of O) do
 /// Requires    nothing: a kernel that is not proved wrong gets an empty diagnosis. Where the
 ///             conditions of the bound fail only the experiments are made
 /// Errors      kernels::KernelFault of a hang passes through; any other fault of a shorter run

@@ -59,11 +59,12 @@ Verdict judge(const reference::Problem& problem, const reference::State& state,
 reference::Tensor<Judgement> judge_each_O(const reference::State& state,
                                           const reference::Truth& truth, const Bounds& bounds);
 
-/// A judge on trial: outputs that are wrong beyond the bound on this very problem, and whether each
-/// was proved wrong. Offered: zeros, NaN everywhere, the rows moved on by one, the mean of V for every
-/// row, and one element of the truth moved up or down by its bound and 64 ulp more, or by 64 bounds.
-/// Each is left out where on this problem it lies within the bound (V may be 0), and all are where the
-/// bound's conditions fail. The truth rounded to fp32 is offered as well, and must not be proved wrong.
+/// A judge on trial: outputs that are wrong beyond the bound on this very problem, and whether
+/// each was proved wrong. Offered: zeros, NaN everywhere, the rows moved on by one, the mean of V
+/// for every row, and one element of the truth moved up or down by its bound and 64 ulp more, or by
+/// 64 bounds. Each is left out where on this problem it lies within the bound (V may be 0), and all
+/// are where the bound's conditions fail. The truth rounded to fp32 is offered as well, and must
+/// not be proved wrong.
 struct JudgeTrial {
   std::vector<std::string> seen;   ///< offered and judged as they should be
   std::vector<std::string> missed; ///< and not

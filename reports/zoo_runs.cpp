@@ -101,11 +101,13 @@ std::vector<std::string> Zoo::only_killed_by(std::size_t law) const {
 
 double Zoo::part_caught() const {
   int faults = 0, caught = 0;
-  for (const ZooRow& row : wrong)
-    if (row.specimen.kernel().fault != "barrier") {
+  for (const ZooRow& row : wrong) {
+    const kernels::Kernel& kernel = row.specimen.kernel();
+    if (kernel.fault != "barrier" && (kernel.arithmetic.known || kernel.fault != "promise")) {
       ++faults;
       caught += row.kills() > 0;
     }
+  }
   return static_cast<double>(caught) / faults;
 }
 

@@ -33,7 +33,8 @@ struct Zoo {
 
   /// Wrong kernels that only this law kills.
   std::vector<std::string> only_killed_by(std::size_t law) const;
-  /// Of the faults that the order of threads does not decide, the part that some law catches.
+  /// Of the faults that the order of threads does not decide, and that a stranger promised not to
+  /// have, the part that some law catches.
   double part_caught() const;
   bool no_false_alarm() const;
   /// Nothing survives that its row does not say, and no right kernel was found wrong.

@@ -57,8 +57,7 @@ TEST_CASE("max, RMS and signed mean are those of the errors in units of u sum p|
   CHECK(summary.max_ulp == 6.0);        // 3 * 2^-23 just below 1, where an ulp is 2^-24
 }
 
-TEST_CASE("the error of l is taken at the computed maximum, in units of u l",
-          "[numerics][quick]") {
+TEST_CASE("the error of l is taken at the computed maximum, in units of u l", "[numerics][quick]") {
   Hand hand(0);
   hand.truth.l = {{4.0, 0.0, 0.0}, {1.0, 0.0, 0.0}};
   hand.truth.m = {{1.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};

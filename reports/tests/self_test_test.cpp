@@ -21,14 +21,15 @@ TEST_CASE("the judge passes its own trial", "[reports][quick]") {
 TEST_CASE("a judge that is blind to something is found out", "[reports][quick]") {
   struct Blind {
     const char* misses;
-    bool (*sees)(const reference::State& state, Verdict verdict);
+    bool (*sees)(const reference::State& state, const Verdict& verdict);
   };
   const auto blind = GENERATE(values<Blind>({
-      {"zeros", [](const auto& s, Verdict) { return s.O(0, 0, 0) != 0.0f; }},
-      {"NaN everywhere", [](const auto& s, Verdict) { return s.O(0, 0, 0) == s.O(0, 0, 0); }},
+      {"zeros", [](const auto& s, const Verdict&) { return s.O(0, 0, 0) != 0.0f; }},
+      {"NaN everywhere",
+       [](const auto& s, const Verdict&) { return s.O(0, 0, 0) == s.O(0, 0, 0); }},
       {"one element 64 ulp above its bound",
-       [](const auto&, Verdict verdict) { return !(verdict.worst.fraction() < 8.0); }},
-      {"the truth rounded to fp32", [](const auto&, Verdict) { return true; }},
+       [](const auto&, const Verdict& verdict) { return !(verdict.worst.fraction() < 8.0); }},
+      {"the truth rounded to fp32", [](const auto&, const Verdict&) { return true; }},
   }));
   const numerics::Judge judge = [sees = blind.sees](const auto& problem, const auto& state,
                                                     const auto& truth, const auto& bounds, bool l) {
