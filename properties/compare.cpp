@@ -114,8 +114,8 @@ bool scores_are_reproducible(const kernels::Kernel& kernel) {
 
 double m_allowed(const kernels::Kernel& kernel, const numerics::Bounds& bounds, std::size_t i,
                  float m) {
-  return bounds.m[i] +
-         (kernel.arithmetic.known ? 0.0 : numerics::gamma(4.0) * std::fabs(double{m}));
+  const bool rounded = !kernel.arithmetic.known && std::isfinite(m);
+  return bounds.m[i] + (rounded ? numerics::gamma(4.0) * std::fabs(double{m}) : 0.0);
 }
 
 void same_state(Findings& findings, const State& got, const State& want, const char* which,

@@ -1,5 +1,7 @@
 #include "properties/zoo.hpp"
 
+#include "numerics/ulp.hpp"
+#include "properties/generators.hpp"
 #include "reference/certified.hpp"
 
 #include <algorithm>
@@ -9,6 +11,7 @@ namespace fa1::properties {
 namespace {
 
 constexpr int kFewCases = 6; ///< on each tile, before more are asked of any
+constexpr int kRapidCheckSize = 100;
 
 } // namespace
 
@@ -43,6 +46,30 @@ Hunt hunt(const Invariant& law, const Specimen& specimen, int cases, std::uint64
     ask(cases - kFewCases, seed + 1);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+bool changes_O(const Specimen& specimen, int cases, std::uint64_t seed) {
+  for (const kernels::Kernel& kernel : specimen.tiles) {
+    const auto right = std::ranges::find_if(kernels::all_kernels(), [&](const auto& other) {
+      return other.variant == "fa1" && other.Br == kernel.Br && other.Bc == kernel.Bc &&
+             other.D == kernel.D && !other.arithmetic.contracted;
+    });
+    const auto recipes = any_recipe(limits_of(*right));
+    rc::Random random(seed);
+    for (int i = 0; i < cases; ++i) {
+      const reference::Problem problem =
+          reference::make_problem(recipes(random.split(), kRapidCheckSize).value());
+      try {
+        const reference::State got = kernels::run(kernel, problem);
+        const reference::State want = kernels::run(*right, problem);
+        if (!std::ranges::equal(got.O.elements(), want.O.elements(), numerics::same_bits))
+          return true;
+      } catch (const simt::ExecutorError&) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 bool gate_sees(const numerics::Gate& gate, const Specimen& specimen) {

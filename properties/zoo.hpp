@@ -40,6 +40,10 @@ struct Hunt {
 /// At most `cases` on each tile.
 Hunt hunt(const Invariant& law, const Specimen& specimen, int cases, std::uint64_t seed);
 
+/// False where O is fa1's own, bit for bit, in `cases` problems on each tile: then O alone cannot show
+/// the fault, whoever looks.
+bool changes_O(const Specimen& specimen, int cases, std::uint64_t seed);
+
 bool gate_sees(const numerics::Gate& gate, const Specimen& specimen);
 
 } // namespace fa1::properties

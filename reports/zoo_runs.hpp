@@ -19,6 +19,7 @@ struct ZooRow {
   properties::Specimen specimen;
   std::vector<properties::Hunt> laws; ///< in the order of all_invariants()
   std::vector<bool> gates;            ///< in the order of all_gates(): true where it rejects
+  bool shows = true;                  ///< false: O alone is looked at, and the fault is not in it
 
   int kills() const;
   /// The law that needed the fewest cases; -1 where none killed.
@@ -33,8 +34,8 @@ struct Zoo {
 
   /// Wrong kernels that only this law kills.
   std::vector<std::string> only_killed_by(std::size_t law) const;
-  /// Of the faults that the order of threads does not decide, and that a stranger promised not to
-  /// have, the part that some law catches.
+  /// Of the faults that the order of threads does not decide, that a stranger promised not to have,
+  /// and that show in what it gives, the part that some law catches.
   double part_caught() const;
   bool no_false_alarm() const;
   /// Nothing survives that its row does not say, and no right kernel was found wrong.

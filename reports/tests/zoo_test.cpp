@@ -66,6 +66,16 @@ TEST_CASE("a wrong kernel among the right ones would be told", "[reports][zoo][q
   CHECK(out.str().find("right and found wrong by truth no_division") != std::string::npos);
 }
 
+TEST_CASE("what changes m alone does not show in O", "[reports][zoo][quick]") {
+  const Zoo zoo = only({"max_not_stored", "no_division"});
+  REQUIRE(zoo.wrong.size() == 2);
+
+  for (const ZooRow& row : zoo.wrong) {
+    CAPTURE(row.specimen.variant);
+    CHECK(properties::changes_O(row.specimen, 50, 1) == (row.specimen.name() == "no_division"));
+  }
+}
+
 TEST_CASE("every wrong kernel is caught by the law that its row names, and no right one is",
           "[reports][zoo][deep]") {
 #if defined(__SANITIZE_ADDRESS__)
