@@ -148,7 +148,10 @@ TEST_CASE("whatever a plug-in does in a call instead of its work is a finding",
   const auto example = GENERATE(values<Example>({
     {"crash", "died in a call of SIGSEGV (Segmentation fault)"},
         {"aborts", "SIGABRT (Aborted); it said \"assertion `tile fits' failed\""},
-        {"exits", "ended its process in a call, with exit status 0"}, {"divides", "SIGFPE"},
+        {"exits", "ended its process in a call, with exit status 0"},
+#if !defined(__SANITIZE_ADDRESS__) // whose UBSan tells a division by zero at length before it dies
+        {"divides", "SIGFPE"},
+#endif
         {"hang", "did not return in a call within 0.2 s"},
         {"write_past", "outside O: element 44 where 0 .. 23 exist (row 11 of 6)"},
         {"write_just_past", "a write outside O: element 24 where 0 .. 23 exist"},
