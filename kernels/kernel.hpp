@@ -81,6 +81,8 @@ struct Kernel {
   std::string asked_by;
   std::function<void(const Arguments&, const Launch&)> run;
 
+  /// The words of a command line that name it.
+  std::string chosen_by() const { return asked_by.empty() ? "--kernel " + id : asked_by; }
   bool serves(const Shape& shape) const { return shape.d <= D && shape.dv <= D; }
 };
 
@@ -124,6 +126,10 @@ const Kernel& find_kernel(std::string_view id, const Shape& shape);
 
 /// Runs from a fresh start into outputs that begin as NaN.
 State run(const Kernel& kernel, const Problem& problem, const Launch& launch = {});
+
+/// Runs from a fresh start into outputs that hold these values before.
+State run_into(const Kernel& kernel, const Problem& problem, State outputs,
+               const Launch& launch = {});
 
 /// Continues from `carries` over the keys of `problem`.
 State resume(const Kernel& kernel, const Problem& problem, const State& carries,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace fa1::kernels {
 
@@ -212,25 +213,34 @@ const Kernel& find_kernel(std::string_view id, const Shape& shape) {
                     " and more, see `fa1lab list kernels`");
 }
 
+namespace {
+
+State launched(const Kernel& kernel, const Problem& problem, State state, bool resumes,
+               const Launch& launch) {
+  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(),
+              state.O.data(), state.l.data(), state.m.data(), resumes},
+             launch);
+  return state;
+}
+
+} // namespace
+
 State run(const Kernel& kernel, const Problem& problem, const Launch& launch) {
   State state = reference::start_state(problem.shape);
   constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
   std::ranges::fill(state.O.elements(), kPoison);
   std::ranges::fill(state.l, kPoison);
   std::ranges::fill(state.m, kPoison);
-  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(),
-              state.O.data(), state.l.data(), state.m.data(), false},
-             launch);
-  return state;
+  return run_into(kernel, problem, std::move(state), launch);
+}
+
+State run_into(const Kernel& kernel, const Problem& problem, State outputs, const Launch& launch) {
+  return launched(kernel, problem, std::move(outputs), false, launch);
 }
 
 State resume(const Kernel& kernel, const Problem& problem, const State& carries,
              const Launch& launch) {
-  State state = carries;
-  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(),
-              state.O.data(), state.l.data(), state.m.data(), true},
-             launch);
-  return state;
+  return launched(kernel, problem, carries, true, launch);
 }
 
 } // namespace fa1::kernels

@@ -471,13 +471,6 @@ void name_faults(const Problem& problem, const Kernel& kernel, const Run& run,
 // Experiments
 // ---------------------------------------------------------------------------------------------------
 
-State run_into(const Kernel& kernel, const Problem& problem, State state) {
-  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(),
-              state.O.data(), state.l.data(), state.m.data(), false},
-             {});
-  return state;
-}
-
 bool same_outputs(const Kernel& kernel, const State& a, const State& b) {
   const auto same = [](std::span<const float> x, std::span<const float> y) {
     return std::ranges::equal(x, y, same_bits);
@@ -508,7 +501,7 @@ void experiment(const Problem& problem, const Kernel& kernel, const Run& run,
     found(
         "thread_order",
         "another order of the threads between barriers gives another answer: a barrier is missing");
-  const State clean = run_into(kernel, problem, reference::start_state(problem.shape));
+  const State clean = kernels::run_into(kernel, problem, reference::start_state(problem.shape));
   if (!same_outputs(kernel, run.state, clean)) {
     const bool cured = judged(problem, kernel, clean).verdict.judgement != Judgement::proved_wrong;
     found("uninitialised",

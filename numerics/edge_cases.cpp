@@ -111,10 +111,7 @@ void ignores_old_outputs(const EdgeExample&, const Kernel& kernel, EdgeObservati
     std::ranges::fill(state.O.elements(), old);
     std::ranges::fill(state.l, old);
     std::ranges::fill(state.m, old);
-    kernel.run({seen.problem.shape, seen.problem.scale, seen.problem.Q.data(),
-                seen.problem.K.data(), seen.problem.V.data(), state.O.data(), state.l.data(),
-                state.m.data(), false},
-               {});
+    state = kernels::run_into(kernel, seen.problem, std::move(state));
     if (!same_bits(state, seen.state)) {
       seen.complaint = fmt::format("outputs that held {} before the launch change the result: O[0] "
                                    "= {:a}, right would be {:a}",

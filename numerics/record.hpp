@@ -17,8 +17,8 @@ namespace fa1::numerics {
 struct Record {
   reference::Recipe recipe;
   reference::Shape shape;
-  std::string kernel;   ///< id of the instance
-  std::string asked_by; ///< as in kernels::Kernel
+  std::string kernel;    ///< id of the instance
+  std::string chosen_by; ///< as in kernels::Kernel
   kernels::Backend backend = kernels::Backend::cpu;
   kernels::Arithmetic arithmetic;
   std::string schedule; ///< order of the threads of a block

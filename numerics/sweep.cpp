@@ -265,7 +265,7 @@ Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, u
   record.recipe = recipe;
   record.shape = stream.shape();
   record.kernel = kernel.id;
-  record.asked_by = kernel.asked_by;
+  record.chosen_by = kernel.chosen_by();
   record.backend = kernel.backend;
   record.arithmetic = kernel.arithmetic;
   record.schedule = simt::to_string(launch.schedule);

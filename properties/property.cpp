@@ -33,8 +33,7 @@ Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe,
 
 std::string replay_line(std::string_view recipe, const kernels::Kernel& kernel,
                         std::string_view invariant) {
-  std::string line = "./fa1lab repro '" + std::string(recipe) + "' " +
-                     (kernel.asked_by.empty() ? "--kernel " + kernel.id : kernel.asked_by);
+  std::string line = "./fa1lab repro '" + std::string(recipe) + "' " + kernel.chosen_by();
   if (!invariant.empty())
     line += " --invariant " + std::string(invariant);
   return line;

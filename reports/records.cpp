@@ -132,8 +132,7 @@ Json to_json(const properties::LawResult& r, int cases, std::uint64_t seed) {
 }
 
 std::string run_line(const numerics::Record& record) {
-  return fmt::format("./fa1lab run '{}' {}", reference::to_string(record.recipe),
-                     record.asked_by.empty() ? "--kernel " + record.kernel : record.asked_by);
+  return fmt::format("./fa1lab run '{}' {}", reference::to_string(record.recipe), record.chosen_by);
 }
 
 } // namespace fa1::reports

@@ -14,13 +14,9 @@ static __global__ void deferred_division(const float* Q, const float* K, const f
     for (int i = 0; i < D; ++i)
       sum[i] = *x.l * x.O[i];
     for (long long first = 0; first < x.keys; first += Bc) {
-      const int columns = static_cast<int>(x.keys - first < Bc ? x.keys - first : Bc);
+      const int columns = columns_of<Bc>(x, first);
       float p[Bc];
-      float m_new = *x.m;
-      for (int c = 0; c < columns; ++c) {
-        p[c] = score<D>(x, first + c);
-        m_new = fmaxf(m_new, p[c]);
-      }
+      const float m_new = scores_of<D>(x, first, columns, p, *x.m);
       const float alpha = expf(*x.m - m_new);
       float l_new = alpha * *x.l;
       for (int i = 0; i < D; ++i)

@@ -10,7 +10,7 @@ static __global__ void fused(const float* Q, const float* K, const float* V, flo
                              float* m, long long n_q, long long n_kv, float scale) {
   for_each_row<D>(Q, K, V, O, l, m, n_q, n_kv, scale, [](const Row& x) {
     for (long long first = 0; first < x.keys; first += Bc) {
-      const int columns = static_cast<int>(x.keys - first < Bc ? x.keys - first : Bc);
+      const int columns = columns_of<Bc>(x, first);
       float s[Bc];
       float m_new = *x.m;
       for (int c = 0; c < columns; ++c) {

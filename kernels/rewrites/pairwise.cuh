@@ -11,14 +11,10 @@ static __global__ void pairwise(const float* Q, const float* K, const float* V, 
   for_each_row<D>(Q, K, V, O, l, m, n_q, n_kv, scale, [](const Row& x) {
     constexpr int kTile = 8;
     for (long long first = 0; first < x.keys; first += kTile) {
-      const int columns = static_cast<int>(x.keys - first < kTile ? x.keys - first : kTile);
+      const int columns = columns_of<kTile>(x, first);
       float p[kTile] = {};
       float pv[kTile][D] = {};
-      float m_new = *x.m;
-      for (int c = 0; c < columns; ++c) {
-        p[c] = score<D>(x, first + c);
-        m_new = fmaxf(m_new, p[c]);
-      }
+      const float m_new = scores_of<D>(x, first, columns, p, *x.m);
       for (int c = 0; c < columns; ++c) {
         p[c] = expf(p[c] - m_new);
         for (int i = 0; i < D; ++i)

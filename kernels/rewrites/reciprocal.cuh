@@ -10,13 +10,9 @@ static __global__ void reciprocal(const float* Q, const float* K, const float* V
                                   float* l, float* m, long long n_q, long long n_kv, float scale) {
   for_each_row<D>(Q, K, V, O, l, m, n_q, n_kv, scale, [](const Row& x) {
     for (long long first = 0; first < x.keys; first += Bc) {
-      const int columns = static_cast<int>(x.keys - first < Bc ? x.keys - first : Bc);
+      const int columns = columns_of<Bc>(x, first);
       float p[Bc];
-      float m_new = *x.m;
-      for (int c = 0; c < columns; ++c) {
-        p[c] = score<D>(x, first + c);
-        m_new = fmaxf(m_new, p[c]);
-      }
+      const float m_new = scores_of<D>(x, first, columns, p, *x.m);
       float l_new = expf(*x.m - m_new) * *x.l;
       for (int i = 0; i < D; ++i)
         x.O[i] *= l_new;

@@ -42,4 +42,19 @@ template <int D> static __device__ float score(const Row& x, long long j) {
   return __fmul_rn(s, x.scale);
 }
 
+/// How many keys the tile from `first` on holds.
+template <int Bc> static __device__ int columns_of(const Row& x, long long first) {
+  return static_cast<int>(x.keys - first < Bc ? x.keys - first : Bc);
+}
+
+/// The scores of a tile; returns the maximum of these and `m`.
+template <int D>
+static __device__ float scores_of(const Row& x, long long first, int columns, float* s, float m) {
+  for (int c = 0; c < columns; ++c) {
+    s[c] = score<D>(x, first + c);
+    m = fmaxf(m, s[c]);
+  }
+  return m;
+}
+
 } // namespace fa1::kernels::rewrites

@@ -11,13 +11,9 @@ static __global__ void tile_max_first(const float* Q, const float* K, const floa
                                       float scale) {
   for_each_row<D>(Q, K, V, O, l, m, n_q, n_kv, scale, [](const Row& x) {
     for (long long first = 0; first < x.keys; first += Bc) {
-      const int columns = static_cast<int>(x.keys - first < Bc ? x.keys - first : Bc);
+      const int columns = columns_of<Bc>(x, first);
       float p[Bc];
-      float m_tile = -FA1_INFINITY;
-      for (int c = 0; c < columns; ++c) {
-        p[c] = score<D>(x, first + c);
-        m_tile = fmaxf(m_tile, p[c]);
-      }
+      const float m_tile = scores_of<D>(x, first, columns, p, -FA1_INFINITY);
       float pv[D] = {};
       float sum_p = 0.0f;
       for (int c = 0; c < columns; ++c) {
