@@ -1,12 +1,11 @@
 #include "numerics/bounds.hpp"
 
 #include "numerics/ulp.hpp"
+#include "reference/finite.hpp"
 #include "reference/parallel.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -102,26 +101,11 @@ Score score(std::span<const float> q, std::span<const float> k, double scale,
   return {scale * sum, std::fabs(scale) * abs};
 }
 
-/// The bits of the largest |x|, which order as the numbers do: Inf is above all of them, NaN above
-/// Inf.
-FA1_FOR_EACH_VECTOR_UNIT
-std::uint32_t largest_magnitude(const float* x, std::size_t count) {
-  std::uint32_t largest = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu;
-    largest = largest < magnitude ? magnitude : largest;
-  }
-  return largest;
-}
-
 std::string obstacle_in_inputs(const reference::Problem& problem, std::int64_t n_kv) {
-  const auto largest = [](const reference::Tensor<float>& t) {
-    return std::bit_cast<float>(largest_magnitude(t.data(), t.elements().size()));
-  };
-  const float v = largest(problem.V);
-  if (!std::isfinite(largest(problem.Q)))
+  const float v = reference::largest_magnitude(problem.V.elements());
+  if (!reference::all_finite(problem.Q.elements()))
     return "Q holds NaN or Inf";
-  if (!std::isfinite(largest(problem.K)))
+  if (!reference::all_finite(problem.K.elements()))
     return "K holds NaN or Inf";
   if (!std::isfinite(v))
     return "V holds NaN or Inf";
@@ -150,7 +134,7 @@ public:
     const double dot = static_cast<double>(d) + (known_ ? 1.0 : kUnknownDot);
     gamma_dot = scores_exact ? 0.0 : gamma(dot);
     stat_dot = scores_exact ? 0.0 : kU * std::sqrt(dot);
-    c = known_ ? arithmetic.exp_error : std::max(arithmetic.exp_error, kUnknownExp);
+    c = exp_error_of(arithmetic);
     mu = known_ ? arithmetic.exp_underflow : std::max(arithmetic.exp_underflow, 0x1p-126);
     lag = known_ ? 0.0 : kUnknownLag;
   }
@@ -171,7 +155,7 @@ public:
   double lag;                 ///< how far the subtracted maximum may lie below the true one
 
 private:
-  static constexpr double kUnknownDot = 5.0, kUnknownExp = 5.0, kUnknownLag = 6.0;
+  static constexpr double kUnknownDot = 5.0, kUnknownLag = 6.0;
 
   double later(std::int64_t t) const { return static_cast<double>(tiles_ - 1 - t); }
 
@@ -404,7 +388,24 @@ Bounds empty_bounds(const reference::Shape& shape) {
 
 } // namespace
 
+double exp_error_of(const kernels::Arithmetic& arithmetic) {
+  constexpr double kUnknown = 5.0; // 2 ulp and a little
+  return arithmetic.known ? arithmetic.exp_error : std::max(arithmetic.exp_error, kUnknown);
+}
+
 double gamma(double n) { return n * kU < 1.0 ? n * kU / (1.0 - n * kU) : kInfinity; }
+
+std::string obstacle_of(const reference::Problem& problem) {
+  const reference::Shape& shape = problem.shape;
+  std::string obstacle = obstacle_in_inputs(problem, shape.n_kv);
+  Scores scores;
+  for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
+    for (std::int64_t r = 0; r < shape.n_q && obstacle.empty(); ++r) {
+      scores.compute(problem, bh, r, 0.0);
+      obstacle = overflow_in_scores(scores, shape, r);
+    }
+  return obstacle;
+}
 
 double largest_score(const reference::Problem& problem) {
   double unscaled = 0.0;

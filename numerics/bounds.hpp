@@ -106,6 +106,12 @@ private:
   std::unique_ptr<Progress> progress_;
 };
 
+/// The condition above that this problem fails; empty where it meets them all.
+std::string obstacle_of(const reference::Problem& problem);
+
+/// c of the kernel's exponential; of unknown insides, that of the widest.
+double exp_error_of(const kernels::Arithmetic& arithmetic);
+
 /// max over all queries and keys of |scale| sum |q k|: no score is larger.
 double largest_score(const reference::Problem& problem);
 

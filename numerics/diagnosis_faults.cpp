@@ -21,6 +21,7 @@ double power_of_two(double x) { return std::exp2(x); }
 struct Recurrence {
   std::int64_t Bc = std::numeric_limits<std::int64_t>::max(); ///< one tile
   bool alpha_on_l = true, alpha_on_O = true;
+  bool divides = true;                  ///< O by l after every tile
   bool old_max = false;                 ///< p against the maximum before the tile
   bool own_max = false;                 ///< p against the tile's own maximum
   double (*power)(double) = power_of_e; ///< that makes p; alpha stays natural
@@ -58,9 +59,10 @@ WrongRow recur(std::span<const double> s, std::int64_t dv, const Value& value,
         row.size[c] += p_of_v * std::fabs(v);
       }
     }
+    const double divisor = with.divides ? l : 1.0;
     for (std::size_t c = 0; c < columns; ++c) {
-      row.O[c] = with.of_O(row.O[c] / l);
-      row.size[c] /= l;
+      row.O[c] = with.of_O(row.O[c] / divisor);
+      row.size[c] /= divisor;
     }
     m = m_new;
     first = end;
@@ -70,6 +72,20 @@ WrongRow recur(std::span<const double> s, std::int64_t dv, const Value& value,
 }
 
 std::int64_t keys_of(const Asked& asked) { return asked.problem.shape.n_kv; }
+
+/// q . k_j for every key j, each entry passed through `of` first.
+template <class Of>
+std::vector<double> dots_between(const reference::Problem& problem, QueryRow q,
+                                 std::int64_t batch_head_of_K, const Of& of) {
+  const auto query = problem.Q.row(q.batch_head, q.row);
+  std::vector<double> dots(static_cast<std::size_t>(problem.shape.n_kv));
+  for (std::int64_t j = 0; j < problem.shape.n_kv; ++j) {
+    const auto key = problem.K.row(batch_head_of_K, j);
+    for (std::size_t i = 0; i < query.size(); ++i)
+      dots[static_cast<std::size_t>(j)] += of(double{query[i]}) * of(double{key[i]});
+  }
+  return dots;
+}
 
 std::vector<double> times(std::span<const double> dots, double scale) {
   std::vector<double> s(dots.begin(), dots.end());
@@ -126,33 +142,7 @@ WrongRow no_division(const Asked& asked) {
 
 /// What FA1 makes of it: the undivided O is multiplied by l again in the next tile.
 WrongRow no_division_in_any_tile(const Asked& asked) {
-  const auto s = scores_of(asked);
-  const auto value = values_of(asked);
-  const auto dv = static_cast<std::size_t>(asked.problem.shape.dv);
-  WrongRow row{std::vector<double>(dv), std::vector<double>(dv)};
-  double m = -kInf, l = 0.0;
-  for (std::int64_t first = 0; first < keys_of(asked); first += asked.Bc) {
-    const std::int64_t end = std::min(first + asked.Bc, keys_of(asked));
-    const auto from = static_cast<std::size_t>(first), to = static_cast<std::size_t>(end);
-    const double m_new = std::max(m, std::ranges::max(std::span(s).subspan(from, to - from)));
-    l *= std::exp(m - m_new);
-    for (std::size_t c = 0; c < dv; ++c) {
-      row.O[c] *= l;
-      row.size[c] *= l;
-    }
-    for (std::int64_t j = first; j < end; ++j) {
-      const double p = std::exp(s[static_cast<std::size_t>(j)] - m_new);
-      l += p;
-      for (std::size_t c = 0; c < dv; ++c) {
-        const double v = value(j, static_cast<std::int64_t>(c));
-        row.O[c] += p * v;
-        row.size[c] += p * std::fabs(v);
-      }
-    }
-    m = m_new;
-  }
-  row.LSE = m + std::log(l);
-  return row;
+  return recurrence(asked, {.divides = false});
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -323,12 +313,7 @@ WrongRow elsewhere(const Asked& asked, QueryRow q, std::int64_t batch_head_of_K,
   const reference::Problem& problem = asked.problem;
   std::vector<double> dots(asked.dots.begin(), asked.dots.end());
   if (!(q == asked.at && batch_head_of_K == asked.at.batch_head))
-    for (std::int64_t j = 0; j < keys_of(asked); ++j) {
-      double dot = 0.0;
-      for (std::int64_t i = 0; i < problem.shape.d; ++i)
-        dot += double{problem.Q(q.batch_head, q.row, i)} * double{problem.K(batch_head_of_K, j, i)};
-      dots[static_cast<std::size_t>(j)] = dot;
-    }
+    dots = dots_between(problem, q, batch_head_of_K, as_it_is);
   return recur(times(dots, scale_of(asked)), problem.shape.dv, [&](std::int64_t j, std::int64_t c) {
     return double{problem.V(batch_head_of_V, j, c)};
   });
@@ -391,14 +376,7 @@ template <Format F, Rounds R> WrongRow low_precision(const Asked& asked) {
   const reference::Problem& problem = asked.problem;
   std::vector<double> dots(asked.dots.begin(), asked.dots.end());
   if (R.QK)
-    for (std::int64_t j = 0; j < keys_of(asked); ++j) {
-      const auto q = problem.Q.row(asked.at.batch_head, asked.at.row);
-      const auto k = problem.K.row(asked.at.batch_head, j);
-      double dot = 0.0;
-      for (std::size_t i = 0; i < q.size(); ++i)
-        dot += rounded<F>(double{q[i]}) * rounded<F>(double{k[i]});
-      dots[static_cast<std::size_t>(j)] = dot;
-    }
+    dots = dots_between(problem, asked.at, asked.at.batch_head, rounded<F>);
   const auto value = [real = values_of(asked)](std::int64_t j, std::int64_t c) {
     return R.V ? rounded<F>(real(j, c)) : real(j, c);
   };
@@ -506,14 +484,7 @@ constexpr FaultPattern kFaults[] = {
 std::span<const FaultPattern> all_faults() { return kFaults; }
 
 std::vector<double> dots_of(const reference::Problem& problem, QueryRow at) {
-  std::vector<double> dots(static_cast<std::size_t>(problem.shape.n_kv));
-  const auto q = problem.Q.row(at.batch_head, at.row);
-  for (std::int64_t j = 0; j < problem.shape.n_kv; ++j) {
-    const auto k = problem.K.row(at.batch_head, j);
-    for (std::size_t i = 0; i < q.size(); ++i)
-      dots[static_cast<std::size_t>(j)] += double{q[i]} * double{k[i]};
-  }
-  return dots;
+  return dots_between(problem, at, at.batch_head, as_it_is);
 }
 
 } // namespace fa1::numerics

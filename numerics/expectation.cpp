@@ -14,8 +14,6 @@ namespace {
 
 using reference::Problem;
 
-constexpr double kUnknownExp = 5.0; ///< as in the bound: 2 ulp and a little
-
 /// ulp_of for finite numbers, quickly: these are asked for once a multiplication.
 double ulp(double y) {
   constexpr std::uint64_t kExponent = 0x7ffull << 52;
@@ -158,8 +156,7 @@ private:
     const double gap = s - m;
     if (gap == 0.0 || p == 0.0)
       return 0.0;
-    const double c =
-        arithmetic_.known ? arithmetic_.exp_error : std::max(arithmetic_.exp_error, kUnknownExp);
+    const double c = exp_error_of(arithmetic_);
     double variance = r2_of_sum(s, -m) + c * c * r2(p) / (p * p);
     if (!arithmetic_.known)
       variance += 2.0 * r2(m) + std::pow(0.5 * kU * gap, 2);
@@ -179,7 +176,7 @@ Expectation expected_error(const Problem& problem, const kernels::Arithmetic& ar
   const reference::Shape& shape = problem.shape;
   Expectation result{reference::Tensor<double>(shape.batch_heads, shape.n_q, shape.dv),
                      std::vector<double>(static_cast<std::size_t>(shape.batch_heads * shape.n_q)),
-                     online_softmax(problem, arithmetic).obstacle};
+                     obstacle_of(problem)};
   if (!result.obstacle.empty() || shape.n_kv == 0)
     return result;
   std::vector<std::size_t> widths{static_cast<std::size_t>(arithmetic.Bc)};

@@ -2,7 +2,7 @@
 ///
 /// Each gate says whether it would accept an output O, given the exact answer and, where the rule needs
 /// one, a plain implementation of the same precision. Their authors use them on ordinary inputs, so
-/// gate_recipes() are normal Q, K and V of a few shapes.
+/// kGateRecipes are normal Q, K and V of a few shapes.
 ///
 ///   allclose   |a - b| <= atol + rtol |b| for every element, b the reference; NaN is never close
 /// Source     allclose 1e-2: a common choice in kernel repositories; PyTorch: torch.testing defaults for

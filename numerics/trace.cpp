@@ -5,6 +5,7 @@
 #include "numerics/ulp.hpp"
 #include "numerics/verdict.hpp"
 #include "reference/certified.hpp"
+#include "reference/finite.hpp"
 #include "reference/tiled_mirror.hpp"
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@ namespace fa1::numerics {
 namespace {
 
 using kernels::Kernel;
+using reference::all_finite;
 using reference::Problem;
 using reference::State;
 
@@ -29,9 +31,6 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 /// The sign of a NaN says nothing, so it is not shown.
 float shown(float x) { return std::isnan(x) ? std::numeric_limits<float>::quiet_NaN() : x; }
 
-bool all_finite(std::span<const float> values) {
-  return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
-}
 bool any_nan(const State& state) {
   return std::isnan(state.l[0]) ||
          std::ranges::any_of(state.O.elements(), [](float x) { return std::isnan(x); });

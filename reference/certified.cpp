@@ -2,12 +2,13 @@
 
 #include "reference/certified_simd.hpp"
 #include "reference/certified_wide.hpp"
+#include "reference/double_double.hpp"
+#include "reference/finite.hpp"
 #include "reference/parallel.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -29,32 +30,6 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kRows = 32;                            ///< that share the tiles of K and V
 constexpr std::int64_t kStoredScores = std::int64_t{1} << 19; ///< a thread; more are computed twice
-
-struct Pair {
-  double hi = 0.0;
-  double lo = 0.0;
-};
-
-/// a + b and its error, exactly (Knuth's TwoSum).
-Pair two_sum(double a, double b) {
-  const double sum = a + b;
-  const double back = sum - a;
-  return {sum, (a - (sum - back)) + (b - back)};
-}
-
-/// (9) Relative error below 2^-102.
-Pair divide(const Pair& a, const Pair& b) {
-  const double quotient = a.hi / b.hi;
-  const double rest = std::fma(-quotient, b.hi, a.hi) + (a.lo - quotient * b.lo);
-  return two_sum(quotient, rest / b.hi);
-}
-
-/// (7) Relative error at most 3.1 u^2.
-Pair add(const Pair& a, const Pair& b) {
-  const Pair s = two_sum(a.hi, b.hi), t = two_sum(a.lo, b.lo);
-  const Pair v = two_sum(s.hi, s.lo + t.hi);
-  return two_sum(v.hi, t.lo + v.lo);
-}
 
 /// Doubles at an address that a vector load likes.
 class Doubles {
@@ -82,14 +57,6 @@ struct Keys {
   std::vector<std::pair<std::int64_t, std::int64_t>>
       special_values; ///< (key, column) where V is NaN or Inf
 };
-
-/// All entries finite? The bits of |x| order as the numbers do, Inf and NaN above all of them.
-bool all_finite(std::span<const float> row) {
-  std::uint32_t largest = 0;
-  for (const float x : row)
-    largest = std::max(largest, std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
-  return largest < 0x7f800000u;
-}
 
 double norm_above(std::span<const float> row) {
   std::array<double, 4> squares{}; // at most 2^264 in sum, at least 2^-298 if not 0
@@ -347,7 +314,7 @@ private:
   static void raise_maximum(Sums::Row& row, const Pair& M) {
     if (row.wide != nullptr)
       row.wide->raise_maximum(M.hi, M.lo);
-    else if (M.hi > row.M.hi || (M.hi == row.M.hi && M.lo > row.M.lo))
+    else if (exceeds(M, row.M))
       row.M = M;
   }
 
@@ -425,19 +392,17 @@ private:
     static Enclosed product(const Enclosed& a, const Factor& f) {
       if (f.error == 0.0) // exactly 1
         return a;
-      const double p = a.hi * f.value.hi;
-      const double rest = std::fma(a.hi, f.value.hi, -p) + (a.hi * f.value.lo + a.lo * f.value.hi);
-      const Pair z = two_sum(p, rest);
+      const Pair z = multiply({a.hi, a.lo}, f.value);
       // 2^-1000: a factor below exp(-700) was taken as 0.
       return {z.hi, z.lo,
-              (a.radius * (f.value.hi + 0x1p-1000) + std::fabs(p) * f.error) * (1.0 + 0x1p-48) +
+              (a.radius * (f.value.hi + 0x1p-1000) + std::fabs(z.hi) * f.error) * (1.0 + 0x1p-48) +
                   std::fabs(a.hi) * 0x1p-1000 + 0x1p-1060};
     }
   };
 
   Rescale rescale_to_larger(const Pair& before, const Pair& now) const {
     Rescale rescale;
-    const bool rises = now.hi > before.hi || (now.hi == before.hi && now.lo > before.lo);
+    const bool rises = exceeds(now, before);
     const Pair& low = rises ? before : now;
     const Pair& high = rises ? now : before;
     const Pair difference = two_sum(low.hi, -high.hi);
