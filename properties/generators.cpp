@@ -163,6 +163,11 @@ template <class Change> void offer(std::vector<Recipe>& list, const Recipe& from
 
 } // namespace
 
+Recipe draw_recipe(const rc::Gen<Recipe>& recipes, rc::Random& random) {
+  constexpr int kFullSize = 100;
+  return recipes(random.split(), kFullSize).value();
+}
+
 std::vector<Recipe> simpler(const Recipe& r) {
   std::vector<Recipe> list;
   const auto shrink = [&](std::int64_t Recipe::*extent, std::int64_t least) {

@@ -31,6 +31,9 @@ Limits limits_of(const kernels::Kernel& kernel);
 rc::Gen<float> any_float();
 rc::Gen<reference::Recipe> any_recipe(const Limits& limits);
 
+/// The next recipe outside a property, at RapidCheck's full size.
+reference::Recipe draw_recipe(const rc::Gen<reference::Recipe>& recipes, rc::Random& random);
+
 /// The steps towards simplicity, each a smaller or plainer recipe; empty at the simplest.
 std::vector<reference::Recipe> simpler(const reference::Recipe& recipe);
 

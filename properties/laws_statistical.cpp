@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace fa1::properties::laws {
 namespace {
@@ -63,22 +64,14 @@ struct Measured {
   }
   /// Relative, at the computed maximum.
   double error_of_l(std::size_t row) const {
-    const double exact = truth.l[row].hi * std::exp(truth.m[row].hi - double{state.m[row]});
-    return double{state.l[row]} / exact - 1.0;
+    return double{state.l[row]} / numerics::l_at(double{state.m[row]}, truth, row).hi - 1.0;
   }
 };
 
 void squares_within(Findings& findings, std::span<const double> squares,
                     std::span<const double> variances, const std::string& what) {
-  double sum = 0.0;
-  for (const double square : squares)
-    sum += square;
-  const double expected = [&] {
-    double all = 0.0;
-    for (const double variance : variances)
-      all += variance;
-    return std::sqrt(all);
-  }();
+  const double sum = std::accumulate(squares.begin(), squares.end(), 0.0);
+  const double expected = std::sqrt(std::accumulate(variances.begin(), variances.end(), 0.0));
   findings.within(std::sqrt(sum), std::sqrt(numerics::squares_allowed(variances)), [&] {
     return fmt::format(
         "{}: the RMS error is {:.3g} times the expected one; its root sum of squares", what,

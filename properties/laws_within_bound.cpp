@@ -54,7 +54,7 @@ bool carries_a_digit(const Bounds& bounds, std::size_t i) {
 
 /// Exact l moved from the exact maximum to the computed one.
 double l_at_computed_max(const Prefix& p, std::size_t i) {
-  return p.truth.l[i].hi * std::exp((p.truth.m[i].hi - double{p.state.m[i]}) + p.truth.m[i].lo);
+  return numerics::l_at(double{p.state.m[i]}, p.truth, i).hi;
 }
 
 /// What the truth itself may be off by when it is used as above, in double: part of every

@@ -14,7 +14,6 @@ namespace {
 using kernels::Arguments;
 
 constexpr int kMostD = 8;
-constexpr int kRapidCheckSize = 100;
 
 /// The recurrence of fa1.cuh, with the fault.
 void run_injected(const Arguments& a, Where where, float factor) {
@@ -93,16 +92,12 @@ kernels::Kernel injected(Where where, double size, Known known) {
 }
 
 int caught_by_laws(const kernels::Kernel& kernel, int cases, std::uint64_t seed) {
-  Limits limits;
-  limits.largest_d = kernel.D;
-  limits.Br = kernel.Br;
-  limits.Bc = kernel.Bc;
-  const auto recipes = any_recipe(limits);
+  const auto recipes = any_recipe(limits_of(kernel));
   int caught = 0;
   for (const Invariant& law : all_invariants()) {
     rc::Random random(seed ^ laws::hash_of(law.id));
     for (int i = 0; i < cases; ++i) {
-      const reference::Recipe recipe = recipes(random.split(), kRapidCheckSize).value();
+      const reference::Recipe recipe = draw_recipe(recipes, random);
       caught += check_case(law, recipe, kernel).answer == Answer::violated;
       if (caught >= kSure)
         return caught;

@@ -11,7 +11,6 @@ namespace fa1::properties {
 namespace {
 
 constexpr int kFewCases = 6; ///< on each tile, before more are asked of any
-constexpr int kRapidCheckSize = 100;
 
 } // namespace
 
@@ -57,8 +56,7 @@ bool changes_O(const Specimen& specimen, int cases, std::uint64_t seed) {
     const auto recipes = any_recipe(limits_of(*right));
     rc::Random random(seed);
     for (int i = 0; i < cases; ++i) {
-      const reference::Problem problem =
-          reference::make_problem(recipes(random.split(), kRapidCheckSize).value());
+      const reference::Problem problem = reference::make_problem(draw_recipe(recipes, random));
       try {
         const reference::State got = kernels::run(kernel, problem);
         const reference::State want = kernels::run(*right, problem);
@@ -72,7 +70,9 @@ bool changes_O(const Specimen& specimen, int cases, std::uint64_t seed) {
   return false;
 }
 
-bool gate_sees(const numerics::Gate& gate, const Specimen& specimen) {
+std::vector<bool> seen_by_gates(const Specimen& specimen) {
+  const auto gates = numerics::all_gates();
+  std::vector<bool> seen(gates.size(), false);
   for (const std::string_view text : numerics::kGateRecipes) {
     const reference::Problem problem = reference::make_problem(reference::parse_recipe(text));
     const reference::Truth truth = reference::certify(problem);
@@ -80,14 +80,14 @@ bool gate_sees(const numerics::Gate& gate, const Specimen& specimen) {
     for (const kernels::Kernel& kernel : specimen.tiles) {
       try {
         const reference::State state = kernels::run(kernel, problem);
-        if (!gate.accepts({state.O, truth.O, plain}))
-          return true;
+        for (std::size_t gate = 0; gate < gates.size(); ++gate)
+          seen[gate] = seen[gate] || !gates[gate].accepts({state.O, truth.O, plain});
       } catch (const simt::ExecutorError&) {
-        return true; // a launch that fails is seen by anybody
+        return std::vector<bool>(gates.size(), true); // a launch that fails is seen by anybody
       }
     }
   }
-  return false;
+  return seen;
 }
 
 } // namespace fa1::properties

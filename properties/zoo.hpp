@@ -4,7 +4,7 @@
 ///             tiles
 /// hunt        asks one law of one specimen, of a few cases on each tile first and of more then, until
 ///             a case is violated. Nothing is shrunk: the recipe is the first that was found
-/// gate_sees   whether a gate of numerics/gates.hpp rejects any tile on any of its inputs
+/// seen_by_gates  which gates of numerics/gates.hpp reject any tile on any of their inputs
 /// Requires    a process that may be lost: some specimens write where they must not
 #pragma once
 
@@ -44,6 +44,7 @@ Hunt hunt(const Invariant& law, const Specimen& specimen, int cases, std::uint64
 /// the fault, whoever looks.
 bool changes_O(const Specimen& specimen, int cases, std::uint64_t seed);
 
-bool gate_sees(const numerics::Gate& gate, const Specimen& specimen);
+/// In the order of all_gates().
+std::vector<bool> seen_by_gates(const Specimen& specimen);
 
 } // namespace fa1::properties

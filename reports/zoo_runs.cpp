@@ -22,9 +22,12 @@ using properties::Hunt;
 using properties::Specimen;
 
 std::string text_of(const Hunt& h) {
-  return Json{{"killed", h.killed},   {"cases", h.cases},   {"held", h.held},
-              {"seconds", h.seconds}, {"detail", h.detail}, {"replay", h.replay}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  return one_line(Json{{"killed", h.killed},
+                       {"cases", h.cases},
+                       {"held", h.held},
+                       {"seconds", h.seconds},
+                       {"detail", h.detail},
+                       {"replay", h.replay}});
 }
 
 Hunt hunt_of(const std::string& text) {
@@ -161,8 +164,8 @@ Zoo visit(Zoo zoo, int cases, std::uint64_t seed) {
         return isolated(
             [&] {
               std::string seen;
-              for (const numerics::Gate& gate : gates)
-                seen += properties::gate_sees(gate, specimen) ? 'x' : '.';
+              for (const bool rejects : properties::seen_by_gates(specimen))
+                seen += rejects ? 'x' : '.';
               const bool shows = specimen.kernel().gives_l_and_m ||
                                  properties::changes_O(specimen, 10 * cases, seed);
               return seen + (shows ? 'x' : '.');
