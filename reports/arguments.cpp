@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace fa1::reports {
 
@@ -26,13 +25,11 @@ namespace {
 
 double timeout_from(const std::string& text) {
   constexpr double kLeast = 0.001, kMost = 3600.0;
-  double number = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size() ||
-      !(number >= kLeast && number <= kMost))
+  const auto number = read_number<double>(text);
+  if (!number || !(*number >= kLeast && *number <= kMost))
     throw UsageError(
         fmt::format("--timeout {}: want seconds from {} to {}", text.substr(0, 40), kLeast, kMost));
-  return number;
+  return *number;
 }
 
 } // namespace
@@ -96,13 +93,11 @@ reference::Recipe recipe_from(std::string_view text) {
 
 std::uint64_t whole_number(std::string_view name, std::string_view text, std::uint64_t low,
                            std::uint64_t high) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || number < low ||
-      number > high)
+  const auto number = read_number<std::uint64_t>(text);
+  if (!number || *number < low || *number > high)
     throw UsageError(fmt::format("{} {}: want a whole number from {} to {}", name,
                                  text.substr(0, 40), low, high));
-  return number;
+  return *number;
 }
 
 std::string unknown(std::string_view what, std::string_view found, std::string_view known) {

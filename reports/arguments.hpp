@@ -6,10 +6,13 @@
 #include "reference/recipe.hpp"
 #include "reports/command.hpp"
 
+#include <charconv>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace fa1::reports {
 
@@ -48,6 +51,15 @@ private:
 reference::Recipe recipe_from(std::string_view text);
 
 /// A whole number from `low` to `high`; `name` is the option, for the message.
+/// The whole text as a number, or nothing.
+template <class Number> std::optional<Number> read_number(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size())
+    return std::nullopt;
+  return number;
+}
+
 std::uint64_t whole_number(std::string_view name, std::string_view text, std::uint64_t low,
                            std::uint64_t high);
 

@@ -445,10 +445,7 @@ Json run_edge_cases(const Amount& amount) {
     return to_json(edge_case, kernel.id, outcome);
   };
   const auto texts = in_processes(
-      cases.size(),
-      [&](std::size_t at) {
-        return record_of(at).dump(-1, ' ', false, Json::error_handler_t::replace);
-      },
+      cases.size(), [&](std::size_t at) { return one_line(record_of(at)); },
       [&](std::size_t at, const std::string& why) {
         numerics::EdgeOutcome outcome;
         outcome.detail = why;

@@ -44,16 +44,12 @@ Json diagnosis_of(const reference::Problem& problem, const kernels::Kernel& kern
 
 Json diagnosis_apart(const reference::Recipe& recipe, const kernels::Kernel& kernel) {
   const auto ask = [&](std::size_t) {
-    return diagnosis_of(reference::make_problem(recipe), kernel)
-        .dump(-1, ' ', false, Json::error_handler_t::replace);
+    return one_line(diagnosis_of(reference::make_problem(recipe), kernel));
   };
   if (kernel.backend != kernels::Backend::cpu)
     return Json::parse(ask(0));
   const auto texts = in_processes(
-      1, ask,
-      [](std::size_t, const std::string& why) {
-        return not_found(why).dump(-1, ' ', false, Json::error_handler_t::replace);
-      },
+      1, ask, [](std::size_t, const std::string& why) { return one_line(not_found(why)); },
       [](std::size_t) {});
   return Json::parse(texts.front());
 }

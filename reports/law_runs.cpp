@@ -10,17 +10,16 @@ namespace {
 using properties::LawResult;
 
 std::string text_of(const LawResult& r) {
-  return Json{{"held", r.held},
-              {"not_applicable", r.not_applicable},
-              {"suspicious", r.suspicious},
-              {"suspicious_recipe", r.suspicious_recipe},
-              {"worst_fraction", number(r.worst_fraction)},
-              {"worst_recipe", r.worst_recipe},
-              {"violated", r.violated},
-              {"violation", r.violation},
-              {"shrunk_recipe", r.shrunk_recipe},
-              {"reproduce", r.reproduce}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  return one_line(Json{{"held", r.held},
+                       {"not_applicable", r.not_applicable},
+                       {"suspicious", r.suspicious},
+                       {"suspicious_recipe", r.suspicious_recipe},
+                       {"worst_fraction", number(r.worst_fraction)},
+                       {"worst_recipe", r.worst_recipe},
+                       {"violated", r.violated},
+                       {"violation", r.violation},
+                       {"shrunk_recipe", r.shrunk_recipe},
+                       {"reproduce", r.reproduce}});
 }
 
 LawResult result_of(const std::string& text) {

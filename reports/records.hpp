@@ -16,6 +16,11 @@ namespace fa1::reports {
 
 using Json = nlohmann::ordered_json;
 
+/// On one line; bytes of others that are no UTF-8 are replaced.
+inline std::string one_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 Json number(double x);
 /// The way back; NaN where there is no number.
 double number_of(const Json& json);

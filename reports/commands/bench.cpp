@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-#include <charconv>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -24,12 +23,11 @@ struct Options {
 };
 
 double seconds(std::string_view text) {
-  double number = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || !(number > 0.0 && number <= 60.0))
+  const auto number = read_number<double>(text);
+  if (!number || !(*number > 0.0 && *number <= 60.0))
     throw UsageError(
         fmt::format("--min-time {}: want seconds, more than 0 and at most 60", text.substr(0, 40)));
-  return number;
+  return *number;
 }
 
 void print(const Json& costs) {

@@ -132,12 +132,11 @@ kernels::Examination examine(const Options& options, const kernels::Kernel& kern
                                   ? "./fa1lab check " + kernel.asked_by
                                   : properties::replay_line(finding.recipe, kernel);
     if (options.json)
-      std::cout << Json{{"what", "plug-in"},
-                        {"kernel", kernel.id},
-                        {"answer", "violated"},
-                        {"violation", finding.says},
-                        {"reproduce", again}}
-                       .dump(-1, ' ', false, Json::error_handler_t::replace)
+      std::cout << one_line(Json{{"what", "plug-in"},
+                                 {"kernel", kernel.id},
+                                 {"answer", "violated"},
+                                 {"violation", finding.says},
+                                 {"reproduce", again}})
                 << "\n";
     else
       fmt::print(std::cout, "{:<18} {:<11} {}\n  {}\n  reproduce: {}\n", "plug-in", "exact",
