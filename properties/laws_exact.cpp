@@ -20,6 +20,7 @@ using numerics::Bounds;
 using reference::Recipe;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kGap = 104.0; ///< exp(-104) is 0 in fp32, whatever its rounding: e^-104 < 2^-150
 
 /// Every entry is 0 or has a magnitude in [2^-exponent, 2^exponent]: powers of two can be moved
@@ -37,6 +38,21 @@ bool weights_far_from_underflow(const Bounds& bounds) {
   return std::ranges::all_of(bounds.spread, [](double spread) { return spread <= 40.0; });
 }
 
+/// What infinite inputs alone make of a score, whatever the order of operations: +Inf or -Inf; 0
+/// where it stays finite; NaN where it is one or could overflow on the way.
+float infinite_part(std::span<const float> q, std::span<const float> k, float scale) {
+  double infinite = 0.0, finite = 0.0;
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    const double product = double{q[i]} * double{k[i]};
+    if (std::isfinite(q[i]) && std::isfinite(k[i]))
+      finite += std::fabs(product);
+    else
+      infinite += product;
+  }
+  const bool overflows = !(finite * std::max(1.0f, std::fabs(scale)) < 0x1p127);
+  return overflows ? kNaN : static_cast<float>(infinite) * (infinite == 0.0 ? 1.0f : scale);
+}
+
 } // namespace
 
 Outcome m_exact(const Case& c) {
@@ -48,10 +64,16 @@ Outcome m_exact(const Case& c) {
   Findings findings;
   for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
     for (std::int64_t row = 0; row < shape.n_q; ++row) {
-      float m = -std::numeric_limits<float>::infinity();
-      for (std::int64_t j = 0; j < shape.n_kv; ++j)
-        m = std::fmax(m, score_in_order(c.problem.Q.row(bh, row), c.problem.K.row(bh, j),
-                                        c.problem.scale, arithmetic.contracted));
+      const auto q = c.problem.Q.row(bh, row);
+      float m = -kInfinity, infinite = -kInfinity;
+      bool certain = true;
+      for (std::int64_t j = 0; j < shape.n_kv; ++j) {
+        const auto k = c.problem.K.row(bh, j);
+        m = std::fmax(m, score_in_order(q, k, c.problem.scale, arithmetic.contracted));
+        const float part = infinite_part(q, k, c.problem.scale);
+        certain = certain && !std::isnan(part);
+        infinite = std::fmax(infinite, part);
+      }
       const auto i = static_cast<std::size_t>(bh * shape.n_q + row);
       const auto what = [&] { return at("m", bh, row, -1); };
       if (scores_are_reproducible(c.kernel))
@@ -60,6 +82,9 @@ Outcome m_exact(const Case& c) {
       else if (bounds.obstacle.empty())
         findings.within(state.m[i] == m ? 0.0 : double{state.m[i]} - double{m},
                         bounds.m[i] + m_allowed(c.kernel, bounds, i, m), what);
+      // a maximum that infinite inputs make, the same in every order of operations
+      else if (certain && infinite != 0.0f)
+        findings.same_value(state.m[i], infinite, what);
     }
   return std::move(findings).outcome(
       "dot products that are not reproducible, and scores that overflow");
