@@ -358,14 +358,16 @@ Examination examine(const Kernel& kernel) {
     for (const std::string& finding : run->plugin->findings())
       find(finding);
 
+  const auto square_recipe = [](int n, int d) {
+    const std::string size = std::to_string(n);
+    return "n_q=" + size + " n_kv=" + size + " d=" + std::to_string(d);
+  };
   // Equal scores and one subnormal value: every weight is a power of two, so any order is exact.
   for (const int n : {1, 16, 64, 128})
     for (const int d : {1, 8, 16, 32, 64, 128, 256}) {
       if (d > kernel.D)
         break;
-      const std::string size = std::to_string(n);
-      const std::string recipe = "n_q=" + size + " n_kv=" + size + " d=" + std::to_string(d) +
-                                 " scale=1 dist=zero v=constant:0x1p-130";
+      const std::string recipe = square_recipe(n, d) + " scale=1 dist=zero v=constant:0x1p-130";
       const Problem problem = reference::make_problem(reference::parse_recipe(recipe));
       State state;
       try {

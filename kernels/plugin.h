@@ -31,7 +31,7 @@
 extern "C" {
 #endif
 
-typedef struct fa1_args {
+typedef struct fa1_args { /* NOLINT(readability-identifier-naming): as C names are */
   size_t struct_size;
   int64_t batch_heads, n_q, n_kv, d, dv;
   float scale;

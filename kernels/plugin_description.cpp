@@ -83,7 +83,7 @@ private:
         "want 1 to " + std::to_string(kLongest) + " letters, digits or _ . + -";
     if (!json_.contains("name") || !json_["name"].is_string())
       wrong("has \"name\" " + found("name"), want);
-    const std::string name = json_["name"];
+    std::string name = json_["name"];
     const auto allowed = [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
              std::string_view("_.+-").find(c) != std::string_view::npos;

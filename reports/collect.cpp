@@ -5,6 +5,7 @@
 #include "reports/law_runs.hpp"
 #include "reports/parallel.hpp"
 #include "reports/terminal.hpp"
+#include "reports/zoo_runs.hpp"
 
 #include <fmt/format.h>
 
@@ -30,18 +31,19 @@ struct Amount {
   int cases;         ///< of each law on each kernel
   bool every_kernel; ///< or a selection
   bool locate;       ///< look for the tile at which an edge case goes wrong
+  int zoo_cases;     ///< of each law on each tile of each wrong kernel; 0: the zoo stays shut
 };
 
 Amount amount_of(Level level) {
   switch (level) {
   case Level::quick:
-    return {"1,2", false, 20, false, false};
+    return {"1,2", false, 20, false, false, 0};
   case Level::standard:
-    return {"1,2,3,4,5", false, 50, true, true};
+    return {"1,2,3,4,5", false, 50, true, true, 5};
   case Level::full:
     break;
   }
-  return {"1,2,3,4,5,6,7,8", true, 100, true, true};
+  return {"1,2,3,4,5,6,7,8", true, 100, true, true, 30};
 }
 
 /// A range of the varied key over which one slope is fitted.
@@ -460,6 +462,17 @@ Json run_edge_cases(const Amount& amount) {
 }
 
 // ---------------------------------------------------------------------------------------------------
+// What the laws catch
+// ---------------------------------------------------------------------------------------------------
+
+Json visit_zoo(const Amount& amount, std::uint64_t seed) {
+  if (amount.zoo_cases == 0)
+    return Json::array();
+  return to_json(visit(whole_zoo(), amount.zoo_cases, seed), amount.zoo_cases, seed,
+                 Times::without);
+}
+
+// ---------------------------------------------------------------------------------------------------
 // What it comes to
 // ---------------------------------------------------------------------------------------------------
 
@@ -577,7 +590,8 @@ Json collect(Level level, std::uint64_t seed) {
               {"figures", std::move(figures.figures)},
               {"histogram", std::move(figures.histogram)},
               {"laws", check_laws(amount, seed)},
-              {"edge_cases", run_edge_cases(amount)}};
+              {"edge_cases", run_edge_cases(amount)},
+              {"zoo", visit_zoo(amount, seed)}};
   report["summary"] = summary_of(report);
   return report;
 }

@@ -1,7 +1,8 @@
 /// Everything a report says, measured: one JSON document that all its pages, tables and plots are made of.
 ///
 /// Document  level, seed, environment, summary {held, sentence, rows}, figures [error growth along one key], histogram,
-///           laws [one for each invariant, with a result for each kernel instance], edge_cases
+///           laws [one for each invariant, with a result for each kernel instance], edge_cases, zoo [one for each wrong and
+///           each right kernel, law and gate; none in a quick report]
 /// Same      numbers on the same machine and build, however many cores it has; no times are in it
 #pragma once
 

@@ -82,10 +82,20 @@ std::string style_of(const Series& series, int points_style) {
     return fmt::format("with lines lw 1.6 lc {}", paint);
   case Mark::dashes:
     return fmt::format("with lines lw 1.6 dt (7,4) lc {}", paint);
+  case Mark::cells:
+    return fmt::format("with points pt 5 ps 0.62 lc {}", paint);
   case Mark::bars:
     break;
   }
   return fmt::format("with boxes fs solid 0.75 noborder lc {}", paint);
+}
+
+std::string ticks(std::string_view axis, std::string_view options,
+                  const std::vector<std::pair<double, std::string>>& at) {
+  std::string places;
+  for (const auto& [x, text] : at)
+    places += fmt::format("{}{} {}", places.empty() ? "" : ", ", literal(text), x);
+  return at.empty() ? "" : fmt::format("set {}tics {} ({})\n", axis, options, places);
 }
 
 std::string axis(char name, int base) {
@@ -138,7 +148,8 @@ std::string draw(const Plot& plot) {
   const TemporaryFile file;
   {
     Gnuplot gnuplot("gnuplot");
-    gnuplot << "set terminal svg size 400,330 font 'sans-serif,13' enhanced\n"
+    gnuplot << "set terminal svg size " << (plot.is_matrix() ? "1240,760" : "400,330")
+            << " font 'sans-serif,13' enhanced\n"
             << "set output " << literal(file.path()) << "\n"
             << "set border 3 lc " << ink() << "\nset tics nomirror textcolor " << ink() << "\n"
             << "set grid lw 0.5 lc " << faint() << " dt 1\n"
@@ -150,13 +161,13 @@ std::string draw(const Plot& plot) {
             << (plot.y_log ? "" : "set yrange [0:*]\n")
             << "set offsets graph 0.02, graph 0.02, graph 0.05, graph " << (plot.y_log ? 0.05 : 0.0)
             << "\nset boxwidth " << plot.bar_width << "\n";
-    if (!plot.x_ticks.empty()) {
-      gnuplot << "set xtics rotate by -55 (";
-      for (std::size_t i = 0; i < plot.x_ticks.size(); ++i)
-        gnuplot << (i == 0 ? "" : ", ") << literal(plot.x_ticks[i].second) << " "
-                << plot.x_ticks[i].first;
-      gnuplot << ")\n";
-    }
+    if (plot.is_matrix())
+      gnuplot << "set yrange [*:*]\nset link x2\nset border 0\nunset grid\n"
+              << ticks("x", "rotate by 90 right scale 0 font ',8' noenhanced", plot.x_ticks)
+              << ticks("y", "scale 0 font ',9' noenhanced", plot.y_ticks)
+              << ticks("x2", "scale 0 font ',10' textcolor " + ink(), plot.top_ticks);
+    else
+      gnuplot << ticks("x", "rotate by -55", plot.x_ticks);
     std::vector<std::vector<std::pair<double, double>>> data;
     std::string command;
     int points_style = 5; // a filled square, then a filled circle, a filled triangle

@@ -3,7 +3,8 @@
 /// draw        gnuplot draws in marker colours; they are replaced by the CSS variables --ink, --faint and --series-1 to
 ///             --series-4, and every id is made unique with `plot.id`, so that many plots fit on one page
 /// stand_alone the same SVG with the variables' values inside, for a file of its own
-/// Size        400 x 330 with 13 pt text: readable where a 360 pixel screen shows it unscaled
+/// Size        400 x 330 with 13 pt text: readable where a 360 pixel screen shows it unscaled; a matrix
+///             is 1240 x 760 with small text, for a page that lets it scroll
 /// Errors      EnvironmentError where gnuplot is missing or draws nothing
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace fa1::reports {
 
-enum class Mark { points, line, dashes, bars };
+enum class Mark { points, line, dashes, bars, cells };
 
 struct Series {
   std::string name;
@@ -32,6 +33,11 @@ struct Plot {
   std::vector<Series> series;
   std::vector<std::pair<double, std::string>> x_ticks; ///< own tick labels, where there are any
   double bar_width = 0.8;
+  std::vector<std::pair<double, std::string>> y_ticks = {};
+  std::vector<std::pair<double, std::string>> top_ticks = {}; ///< a second row of labels, above
+
+  /// Of cells, each a point of a series; rows and columns are what the ticks name.
+  bool is_matrix() const { return !y_ticks.empty(); }
 };
 
 /// Throws EnvironmentError where there is no gnuplot, so that nobody waits minutes to hear it.

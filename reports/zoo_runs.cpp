@@ -2,7 +2,6 @@
 
 #include "kernels/plugin.hpp"
 #include "reports/parallel.hpp"
-#include "reports/records.hpp"
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include <algorithm>
 #include <csignal>
 #include <ostream>
+#include <sstream>
 
 namespace fa1::reports {
 namespace {
@@ -60,6 +60,16 @@ const auto& laws() {
 }
 
 std::string cell_of(const Hunt& hunt) { return hunt.killed ? "x" : hunt.held > 0 ? "." : " "; }
+
+bool is_fault(const ZooRow& row) { return row.specimen.kernel().survives.empty(); }
+
+struct GateCounts {
+  std::ptrdiff_t caught, right_ones_rejected;
+};
+GateCounts counts_of(const Zoo& zoo, std::size_t gate) {
+  const auto rejects = [&](const ZooRow& row) { return row.gates[gate] && is_fault(row); };
+  return {std::ranges::count_if(zoo.wrong, rejects), std::ranges::count_if(zoo.right, rejects)};
+}
 
 std::string names_of(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(names, ", "));
@@ -137,51 +147,81 @@ Zoo whole_zoo(std::string_view stranger) {
   return zoo;
 }
 
-Zoo visit(Zoo zoo, int cases, std::uint64_t seed) {
+Zoo visit(Zoo zoo, int cases, std::uint64_t seed, Until until) {
   std::vector<ZooRow*> rows;
   for (auto* list : {&zoo.wrong, &zoo.right})
     for (ZooRow& row : *list)
       rows.push_back(&row);
 
   const auto gates = numerics::all_gates();
-  const std::size_t width = laws().size() + 1; // one more job a row: the gates
-  Progress progress("the zoo", static_cast<double>(rows.size() * width));
+  const auto of_law = [&](const Specimen& specimen, std::size_t law) {
+    return isolated([&] { return text_of(properties::hunt(laws()[law], specimen, cases, seed)); },
+                    [&](const std::string& why) {
+                      Hunt crashed;
+                      crashed.killed = true;
+                      crashed.cases = 1;
+                      crashed.detail = why;
+                      return text_of(crashed);
+                    });
+  };
+  const auto of_gates = [&](const Specimen& specimen) {
+    return isolated(
+        [&] {
+          std::string seen;
+          for (const bool rejects : properties::seen_by_gates(specimen))
+            seen += rejects ? 'x' : '.';
+          const bool shows =
+              specimen.kernel().gives_l_and_m || properties::changes_O(specimen, 10 * cases, seed);
+          return seen + (shows ? 'x' : '.');
+        },
+        [&](const std::string&) { return std::string(gates.size() + 1, 'x'); });
+  };
+
+  // A job: one law of one specimen, or several in turn; then, as one job a row, the gates.
+  struct Job {
+    std::size_t row, first_law, laws;
+  };
+  std::vector<Job> jobs;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (until == Until::first_kill && r < zoo.wrong.size())
+      jobs.push_back({r, 0, laws().size()});
+    else
+      for (std::size_t law = 0; law < laws().size(); ++law)
+        jobs.push_back({r, law, 1});
+    jobs.push_back({r, laws().size(), 0});
+  }
+  Progress progress("the zoo", static_cast<double>(jobs.size()));
   const auto texts = in_processes(
-      rows.size() * width,
+      jobs.size(),
       [&](std::size_t i) {
-        const Specimen& specimen = rows[i / width]->specimen;
-        const std::size_t law = i % width;
-        if (law < laws().size())
-          return isolated(
-              [&] { return text_of(properties::hunt(laws()[law], specimen, cases, seed)); },
-              [&](const std::string& why) {
-                Hunt crashed;
-                crashed.killed = true;
-                crashed.cases = 1;
-                crashed.detail = why;
-                return text_of(crashed);
-              });
-        return isolated(
-            [&] {
-              std::string seen;
-              for (const bool rejects : properties::seen_by_gates(specimen))
-                seen += rejects ? 'x' : '.';
-              const bool shows = specimen.kernel().gives_l_and_m ||
-                                 properties::changes_O(specimen, 10 * cases, seed);
-              return seen + (shows ? 'x' : '.');
-            },
-            [&](const std::string&) { return std::string(gates.size() + 1, 'x'); });
+        const Specimen& specimen = rows[jobs[i].row]->specimen;
+        if (jobs[i].laws == 0)
+          return of_gates(specimen);
+        std::string lines;
+        for (std::size_t law = jobs[i].first_law; law < jobs[i].first_law + jobs[i].laws; ++law) {
+          const std::string line = of_law(specimen, law);
+          lines += line + "\n";
+          if (hunt_of(line).killed)
+            break;
+        }
+        return lines;
       },
       [](std::size_t, const std::string& why) -> std::string { throw std::runtime_error(why); },
       [&](std::size_t) { progress.done(1.0); });
 
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    for (std::size_t law = 0; law < laws().size(); ++law)
-      rows[r]->laws.push_back(hunt_of(texts[r * width + law]));
-    const std::string& seen = texts[r * width + laws().size()];
-    for (std::size_t gate = 0; gate < gates.size(); ++gate)
-      rows[r]->gates.push_back(seen[gate] == 'x');
-    rows[r]->shows = seen.back() == 'x';
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    ZooRow& row = *rows[jobs[i].row];
+    row.laws.resize(laws().size());
+    if (jobs[i].laws == 0) {
+      for (std::size_t gate = 0; gate < gates.size(); ++gate)
+        row.gates.push_back(texts[i][gate] == 'x');
+      row.shows = texts[i].back() == 'x';
+      continue;
+    }
+    std::istringstream lines(texts[i]);
+    std::size_t law = jobs[i].first_law;
+    for (std::string line; std::getline(lines, line); ++law)
+      row.laws[law] = hunt_of(line);
   }
   return zoo;
 }
@@ -228,14 +268,10 @@ void print(std::ostream& out, const Zoo& zoo) {
     fmt::print(out, "{:>3} {:<18} {:>3} caught{}{}\n", law + 1, laws()[law].id, caught,
                alone.empty() ? "" : ", alone: ", names_of(alone));
   }
-  const auto is_fault = [](const ZooRow& row) { return row.specimen.kernel().survives.empty(); };
   const auto faults = std::ranges::count_if(zoo.wrong, is_fault);
   fmt::print(out, "\ngates, on {} ordinary inputs\n", numerics::kGateRecipes.size());
   for (std::size_t gate = 0; gate < gates.size(); ++gate) {
-    const auto caught = std::ranges::count_if(
-        zoo.wrong, [&](const ZooRow& row) { return is_fault(row) && row.gates[gate]; });
-    const auto alarms =
-        std::ranges::count_if(zoo.right, [&](const ZooRow& row) { return row.gates[gate]; });
+    const auto [caught, alarms] = counts_of(zoo, gate);
     fmt::print(out, "  {} {:<16} {:>3} caught, {:>2} of {} right ones rejected: {}\n",
                letters[gate], gates[gate].id, caught, alarms, zoo.right.size(), gates[gate].says);
   }
@@ -280,52 +316,61 @@ void print(std::ostream& out, const Zoo& zoo) {
       100.0 * zoo.part_caught());
 }
 
-void print_json(std::ostream& out, const Zoo& zoo, int cases, std::uint64_t seed) {
+Json to_json(const Zoo& zoo, int cases, std::uint64_t seed, Times times) {
   const auto gates = numerics::all_gates();
+  Json records = Json::array();
   for (const auto* list : {&zoo.wrong, &zoo.right})
     for (const ZooRow& row : *list) {
       const kernels::Kernel& kernel = row.specimen.kernel();
       Json by_law = Json::object(), by_gate = Json::object();
       for (std::size_t law = 0; law < laws().size(); ++law) {
         const Hunt& hunt = row.laws[law];
-        by_law[std::string(laws()[law].id)] = {{"answer", hunt.killed     ? "violated"
-                                                          : hunt.held > 0 ? "held"
-                                                                          : "not-applicable"},
-                                               {"cases", hunt.cases},
-                                               {"seconds", hunt.seconds},
-                                               {"detail", hunt.detail},
-                                               {"reproduce", hunt.replay}};
+        Json& answer = by_law[std::string(laws()[law].id)];
+        answer = {{"answer", hunt.killed     ? "violated"
+                             : hunt.held > 0 ? "held"
+                                             : "not-applicable"},
+                  {"cases", hunt.cases}};
+        if (times == Times::with)
+          answer["seconds"] = hunt.seconds;
+        answer["detail"] = hunt.detail;
+        answer["reproduce"] = hunt.replay;
       }
       for (std::size_t gate = 0; gate < gates.size(); ++gate)
         by_gate[std::string(gates[gate].id)] = row.gates[gate] ? "rejected" : "accepted";
       const int quickest = row.quickest();
-      out << Json{{"what", "zoo"},
-                  {"kernel", row.specimen.variant},
-                  {"wrong", kernel.mutant},
-                  {"fault", kernel.fault},
-                  {"says", kernel.says},
-                  {"named_law", kernel.killed_by},
-                  {"survives_because", kernel.survives},
-                  {"kills", row.kills()},
-                  {"quickest_law", quickest < 0
-                                       ? Json(nullptr)
-                                       : Json(laws()[static_cast<std::size_t>(quickest)].id)},
-                  {"as_expected", kernel.mutant ? row.as_expected() : row.kills() == 0},
-                  {"cases", cases},
-                  {"seed", seed},
-                  {"laws", std::move(by_law)},
-                  {"gates", std::move(by_gate)}}
-                 .dump()
-          << "\n";
+      records.push_back(
+          {{"what", "zoo"},
+           {"kernel", row.specimen.variant},
+           {"wrong", kernel.mutant},
+           {"fault", kernel.fault},
+           {"says", kernel.says},
+           {"named_law", kernel.killed_by},
+           {"survives_because", kernel.survives},
+           {"kills", row.kills()},
+           {"quickest_law",
+            quickest < 0 ? Json(nullptr) : Json(laws()[static_cast<std::size_t>(quickest)].id)},
+           {"as_expected", kernel.mutant ? row.as_expected() : row.kills() == 0},
+           {"cases", cases},
+           {"seed", seed},
+           {"laws", std::move(by_law)},
+           {"gates", std::move(by_gate)}});
     }
   for (std::size_t law = 0; law < laws().size(); ++law)
-    out << Json{{"what", "zoo-law"},
-                {"law", laws()[law].id},
-                {"caught", std::ranges::count_if(
-                               zoo.wrong, [&](const ZooRow& row) { return row.laws[law].killed; })},
-                {"alone", zoo.only_killed_by(law)}}
-               .dump()
-        << "\n";
+    records.push_back(
+        {{"what", "zoo-law"},
+         {"law", laws()[law].id},
+         {"caught", std::ranges::count_if(zoo.wrong,
+                                          [&](const ZooRow& row) { return row.laws[law].killed; })},
+         {"alone", zoo.only_killed_by(law)}});
+  for (std::size_t gate = 0; gate < gates.size(); ++gate) {
+    const auto [caught, rejected] = counts_of(zoo, gate);
+    records.push_back({{"what", "zoo-gate"},
+                       {"gate", gates[gate].id},
+                       {"says", gates[gate].says},
+                       {"caught", caught},
+                       {"right_ones_rejected", rejected}});
+  }
+  return records;
 }
 
 } // namespace fa1::reports

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "properties/zoo.hpp"
+#include "reports/records.hpp"
 
 #include <cstdint>
 #include <iosfwd>
@@ -49,12 +50,16 @@ inline constexpr double kPartOfStrangers = 0.95, kPartFromOAlone = 0.9;
 /// insides are forgotten, as in kernels::as_stranger: o, olm.
 Zoo whole_zoo(std::string_view stranger = {});
 
+/// Of a wrong kernel: what every law says, or the laws in turn until one kills, which takes a third of
+/// the time and leaves the rest as not asked.
+enum class Until { every_law, first_kill };
+
 /// Fills the rows: at most `cases` on each tile for each law.
-Zoo visit(Zoo zoo, int cases, std::uint64_t seed);
+Zoo visit(Zoo zoo, int cases, std::uint64_t seed, Until until = Until::every_law);
 
 /// The matrix for a terminal, with its legend.
 void print(std::ostream& out, const Zoo& zoo);
-/// One record a specimen, one a law.
-void print_json(std::ostream& out, const Zoo& zoo, int cases, std::uint64_t seed);
+/// One record a specimen, one a law, one a gate.
+Json to_json(const Zoo& zoo, int cases, std::uint64_t seed, Times times);
 
 } // namespace fa1::reports

@@ -9,6 +9,7 @@
 #include "reports/self_test.hpp"
 #include "reports/sensitivity_runs.hpp"
 #include "reports/terminal.hpp"
+#include "reports/writers.hpp"
 #include "reports/zoo_runs.hpp"
 
 #include <fmt/format.h>
@@ -183,7 +184,7 @@ int check(Options& options) {
           "--invariant with it");
     const Zoo zoo = visit(whole_zoo(stranger_of(options.choice)), cases, seed);
     if (options.json)
-      print_json(std::cout, zoo, cases, seed);
+      std::cout << json_lines(to_json(zoo, cases, seed, Times::with));
     else
       print(std::cout, zoo);
     const std::string& stranger = options.choice.stranger;

@@ -393,6 +393,21 @@ TEST_CASE("checking twice gives the same answer, word for word", "[reports][quic
   CHECK(once.out == twice.out);
 }
 
+TEST_CASE(
+    "false alarms are counted: none of a right kernel, and a wrong one would be told with status 1",
+    "[reports][quick]") {
+  const Answer right = fa1lab("check --alarms --cases 40 --json --kernel fa1.Br4xBc2xD8.cpu");
+  const Answer wrong = fa1lab("check --alarms --cases 40 --kernel mutant.no_alpha_on_O.Br4xBc2xD8");
+  const Answer again = fa1lab("check --alarms --cases 40 --json --kernel fa1.Br4xBc2xD8.cpu");
+
+  CHECK(right.status == 0);
+  CHECK(lines(right.out) == 1);
+  CHECK_THAT(right.out, ContainsSubstring("\"cases_proved wrong\":0"));
+  CHECK(right.out == again.out);
+  CHECK(wrong.status == 1);
+  CHECK_THAT(wrong.out, ContainsSubstring("reproduce: ./fa1lab repro '"));
+}
+
 TEST_CASE("the quick report is complete, says so, and replaces the one before", "[reports][deep]") {
   const Scratch scratch;
   const std::string out = scratch / "report";

@@ -71,6 +71,38 @@ Json law(const char* id, const char* kind, const char* answer, double fraction,
           {"kernels", results}};
 }
 
+Json specimen(const char* name, const char* fault, const char* truth, const char* repeat,
+              const char* gate) {
+  const int kills =
+      (std::string_view(truth) == "violated") + (std::string_view(repeat) == "violated");
+  return {{"what", "zoo"},
+          {"kernel", name},
+          {"wrong", *fault != '\0'},
+          {"fault", fault},
+          {"says", "changed <so>"},
+          {"named_law", "truth"},
+          {"survives_because", ""},
+          {"kills", kills},
+          {"cases", 5},
+          {"seed", 7},
+          {"laws", {{"truth", {{"answer", truth}}}, {"repeat", {{"answer", repeat}}}}},
+          {"gates", {{"loose", gate}}}};
+}
+
+Json small_zoo() {
+  return {specimen("mutant.one", "tail", "violated", "held", "accepted"),
+          specimen("mutant.two", "tail", "violated", "violated", "rejected"),
+          specimen("mutant.three", "scale", "held", "not-applicable", "accepted"),
+          specimen("rewrite.four", "", "held", "held", "rejected"),
+          {{"what", "zoo-law"}, {"law", "truth"}, {"caught", 2}, {"alone", {"one"}}},
+          {{"what", "zoo-law"}, {"law", "repeat"}, {"caught", 1}, {"alone", Json::array()}},
+          {{"what", "zoo-gate"},
+           {"gate", "loose"},
+           {"says", "rtol = 1"},
+           {"caught", 1},
+           {"right_ones_rejected", 1}}};
+}
+
 /// A small report in which something is wrong, so that every branch of the templates is filled.
 Json small_report() {
   Json points{error_record(1, 1.0, "proved right"), error_record(2, 2.0, "proved right"),
@@ -134,7 +166,8 @@ Json small_report() {
              {"detail", "found 0, want NaN"},
              {"first_bad_tile", 3},
              {"why_bad", "no reason"},
-             {"reproduce", "fa1lab repro inf-all --trace"}}}}};
+             {"reproduce", "fa1lab repro inf-all --trace"}}}},
+          {"zoo", small_zoo()}};
 }
 
 Json cost(const char* subject, const char* unit, double ns, Json radius, bool within) {
@@ -198,7 +231,7 @@ TEST_CASE("the page needs nothing but itself", "[reports][quick]") {
   CHECK(count(without_names, "src=") == 0);
   CHECK(count(without_names, "<link") == 0);
   CHECK(count(without_names, "<script") == 0);
-  CHECK(count(page, "<svg") == 3);
+  CHECK(count(page, "<svg") == 4);
   CHECK(count(page, "{{") == 0); // no tag of the template is left
 }
 
@@ -304,6 +337,40 @@ TEST_CASE("the page tells what the truth costs, and the plot leaves out what is 
   }
   CHECK_THAT(svg, ContainsSubstring(">arb-113<"));
   CHECK_THAT(svg, !ContainsSubstring("vector-operation") && !ContainsSubstring("AVX2"));
+}
+
+TEST_CASE("the zoo is a picture with a mark for each kernel that a law or a gate catches",
+          "[reports][quick]") {
+  const std::string svg = file("plots/zoo.svg");
+
+  // In the order of the series: laws with others, one law alone, gates; each stands once more in the key.
+  CHECK(count(svg, "<use href='#zoo-gpPt4'") == 2 + 1 + 1 + 1 + 2 + 1);
+  for (const char* label : {">one<", ">two<", ">three<", ">four<", ">truth<", ">repeat<", ">loose<",
+                            ">tail<", ">scale<", ">right<"})
+    CHECK_THAT(svg, ContainsSubstring(label));
+}
+
+TEST_CASE("the page counts what the zoo showed and names what was not caught", "[reports][quick]") {
+  for (const std::string& told : {file("index.html"), file("report.md")}) {
+    CHECK_THAT(told, ContainsSubstring("2 of 3 wrong kernels caught, 1 of 1 right ones let pass, "
+                                       "with 5 cases of each law on each tile."));
+    CHECK_THAT(told, ContainsSubstring("mutant.three"));
+    CHECK_THAT(told, ContainsSubstring("not seen in so few cases; law truth sees it in more"));
+    CHECK_THAT(told, ContainsSubstring("./fa1lab check --zoo --cases 5 --seed 7"));
+  }
+  CHECK(count(file("zoo.csv"), "\n") == 1 + 4);
+  CHECK_THAT(file("zoo.csv"), ContainsSubstring(",truth,repeat,loose\n"));
+}
+
+TEST_CASE("where the zoo stayed shut nothing is said of it", "[reports][quick]") {
+  Json report = small_report();
+  report["zoo"] = Json::array();
+
+  for (const ReportFile& file : report_files(report, small_costs())) {
+    CAPTURE(file.name);
+    CHECK(file.name != "plots/zoo.svg");
+    CHECK_THAT(file.text, !ContainsSubstring("wrong kernels caught"));
+  }
 }
 
 TEST_CASE("Markdown's tables survive a bar in a cell", "[reports][quick]") {
