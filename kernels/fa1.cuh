@@ -36,7 +36,8 @@ namespace fa1::kernels {
 
 /// Writes the carries of no keys: O = 0, l = 0, m = -Inf. Any launch shape with one block per
 /// batch-head.
-template <int D> static __global__ void fa1_start(float* O, float* l, float* m, long long n_q) {
+template <int D>
+static __global__ void fa1_start(hbm<float> O, hbm<float> l, hbm<float> m, long long n_q) {
   O += blockIdx.x * n_q * D;
   l += blockIdx.x * n_q;
   m += blockIdx.x * n_q;
@@ -56,10 +57,8 @@ template <int Bytes> struct StaticSharedMemory {
 };
 
 template <int Br, int Bc, int D>
-static __global__ void fa1(const float* __restrict__ Q, const float* __restrict__ K,
-                           const float* __restrict__ V, float* __restrict__ O,
-                           float* __restrict__ l, float* __restrict__ m, long long n_q,
-                           long long n_kv, float scale) {
+static __global__ void fa1(hbm<const float> Q, hbm<const float> K, hbm<const float> V, hbm<float> O,
+                           hbm<float> l, hbm<float> m, long long n_q, long long n_kv, float scale) {
   static_assert(StaticSharedMemory<(2 * Bc + Br) * D * 4>::fits);
   FA1_SHARED(float, Kj, [D][Bc]); // transposed: neighbouring columns are neighbours
   FA1_SHARED(float, Vj, [Bc][D]);

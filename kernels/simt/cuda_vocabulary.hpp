@@ -10,6 +10,7 @@
 /// FA1_SHARED(float, Kj, [Bc][D]);      `__shared__ float Kj[Bc][D];`
 /// FA1_DYNAMIC_SHARED(float, scratch);  `extern __shared__ float scratch[];`
 /// FA1_INFINITY                         +Inf as a float
+/// hbm<float> O                         a kernel's parameter that points to global memory
 ///
 /// On the host each object in shared memory is a reference into the executor's memory for the
 /// running block: every declaration (of every template instance) is an object of exactly its size,
@@ -27,6 +28,9 @@
 /// and yields 0xFF bytes here.
 ///
 /// Not offered: atomics, __activemask, half precision, textures, dynamic parallelism.
+
+/// A pointer to global memory, as a kernel's parameter: no two of them overlap.
+template <typename T> using hbm = T* __restrict__;
 
 #ifdef __CUDACC__
 
