@@ -33,6 +33,7 @@ template <> struct TilesFor<256> {
 
 /// A wrong kernel needs few shapes to be caught.
 using TilesOfMutants = Tiles<Tile<1, 1>, Tile<4, 2>, Tile<3, 5>, Tile<8, 4>>;
+using CountedTilesOfMutants = Tiles<Tile<3, 5>>; ///< whose loads and stores are counted
 
 /// The arguments of one launch as a kernel takes them; n_q, n_kv per batch-head, rows padded to D
 /// columns.

@@ -46,6 +46,8 @@ struct Launch {
   unsigned os_threads = 1;        ///< how many cores the blocks may spread over
 };
 
+struct LaunchCounts;
+
 enum class Backend { cpu, cuda };
 
 /// The facts about a kernel's arithmetic that its error bound depends on (numerics/bounds.hpp).
@@ -80,6 +82,11 @@ struct Kernel {
   /// The options that name it to the program where `--kernel id` does not: `--plugin ./mine.so`.
   std::string asked_by;
   std::function<void(const Arguments&, const Launch&)> run;
+  /// Runs the same text with counting pointers; empty where there is none. See traffic.hpp.
+  std::function<LaunchCounts(const Arguments&)> count;
+  /// Floats of global memory that a launch needs for itself; empty: none.
+  std::function<std::int64_t(const Shape&)> scratch;
+  std::string_view traffic; ///< floats per array and batch-head, see variants.def; empty: not told
 
   /// The words of a command line that name it.
   std::string chosen_by() const { return asked_by.empty() ? "--kernel " + id : asked_by; }

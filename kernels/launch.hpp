@@ -12,7 +12,9 @@
 
 namespace fa1::kernels {
 
-void launch_cpu(const Instance& instance, const Arguments& arguments, const Launch& launch);
+/// `counts`: of an instance whose pointers count (traffic.hpp); it is then launched on one OS thread.
+void launch_cpu(const Instance& instance, const Arguments& arguments, const Launch& launch,
+                LaunchCounts* counts = nullptr);
 
 /// Why this build or this machine cannot run CUDA kernels; empty where it can.
 std::string cuda_obstacle();

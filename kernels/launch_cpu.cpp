@@ -1,6 +1,9 @@
 #include "kernels/launch.hpp"
+#include "kernels/simt/counted_pointer.hpp"
+#include "kernels/traffic.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace fa1::kernels {
@@ -16,7 +19,41 @@ Padded::Padded(const float* source, std::int64_t rows, std::int64_t columns,
   data_ = copy_.data();
 }
 
-void launch_cpu(const Instance& instance, const Arguments& arguments, const Launch& launch) {
+namespace {
+
+/// Counts what goes through the arrays of a launch while it lives; `add` hands it over.
+class Meter {
+public:
+  explicit Meter(const DeviceArguments& device)
+      : arrays_{{{device.Q, &accesses_[0]},
+                 {device.K, &accesses_[1]},
+                 {device.V, &accesses_[2]},
+                 {device.O, &accesses_[3]},
+                 {device.l, &accesses_[4]},
+                 {device.m, &accesses_[5]}}},
+        scope_(arrays_) {}
+
+  void add(const simt::LaunchStats& stats, LaunchCounts& counts) const {
+    for (std::size_t array = 0; array < accesses_.size(); ++array)
+      counts.traffic.arrays[array] = {accesses_[array].loads, accesses_[array].stores};
+    if (scope_.strays().loads + scope_.strays().stores != 0)
+      throw KernelError("a kernel went through a pointer to none of the arrays that it was given");
+    counts.barriers =
+        std::max(counts.barriers, static_cast<std::int64_t>(stats.max_block_barriers));
+    counts.shared_bytes =
+        std::max(counts.shared_bytes, static_cast<std::int64_t>(stats.max_shared_bytes));
+  }
+
+private:
+  std::array<simt::AccessCounts, Traffic::kArrays.size()> accesses_;
+  std::array<simt::CountedArray, Traffic::kArrays.size()> arrays_;
+  simt::CountingScope scope_;
+};
+
+} // namespace
+
+void launch_cpu(const Instance& instance, const Arguments& arguments, const Launch& launch,
+                LaunchCounts* counts) {
   const Shape& shape = arguments.shape;
   if (shape.batch_heads == 0 || shape.n_q == 0)
     return;
@@ -48,8 +85,12 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
   config.os_threads = launch.os_threads;
   if (!arguments.resume)
     simt::launch(config, [&] { instance.start(device); });
-  if (shape.n_kv > 0)
-    simt::launch(config, [&] { instance.step(device); });
+  if (shape.n_kv > 0) {
+    const Meter meter(device);
+    const simt::LaunchStats stats = simt::launch(config, [&] { instance.step(device); });
+    if (counts != nullptr)
+      meter.add(stats, *counts);
+  }
 
   if (pads_O)
     for (std::int64_t row = 0; row < q_rows; ++row)

@@ -1,6 +1,7 @@
 // The tables of kernels: every variant, tile and head dimension, and the mutants.
 #include "kernels/kernel.hpp"
 #include "kernels/launch.hpp"
+#include "kernels/traffic.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -45,7 +46,17 @@ Kernel describe(const Instance& instance, std::string_view suffix) {
   return kernel;
 }
 
-void append_cpu(std::vector<Kernel>& kernels, InstanceTable table, bool contracted) {
+std::function<LaunchCounts(const Arguments&)> counting(const Instance& instance) {
+  return [instance](const Arguments& arguments) {
+    LaunchCounts counts;
+    launch_cpu(instance, arguments, {}, &counts);
+    return counts;
+  };
+}
+
+/// `counted`: the same instances in the same order, with counting pointers.
+void append_cpu(std::vector<Kernel>& kernels, InstanceTable table, InstanceTable counted,
+                bool contracted) {
   for (std::size_t i = 0; i < table.count; ++i) {
     const Instance instance = table.rows[i];
     Kernel kernel = describe(instance, contracted ? "cpu-fma" : "cpu");
@@ -54,6 +65,7 @@ void append_cpu(std::vector<Kernel>& kernels, InstanceTable table, bool contract
     kernel.run = [instance](const Arguments& arguments, const Launch& launch) {
       launch_cpu(instance, arguments, launch);
     };
+    kernel.count = counting(counted.rows[i]);
     kernels.push_back(std::move(kernel));
   }
 }
@@ -85,15 +97,18 @@ Kernel describe_as(const Instance& instance, std::string variant, std::string_vi
   return kernel;
 }
 
-void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, std::string_view name,
-                   std::string_view fault, std::string_view says, std::string_view killed_by,
-                   std::string_view survives) {
+void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, InstanceTable counted,
+                   std::string_view name, std::string_view fault, std::string_view says,
+                   std::string_view killed_by, std::string_view survives) {
   for (std::size_t i = 0; i < table.count; ++i) {
     Kernel kernel = describe_as(table.rows[i], "mutant." + std::string(name), says);
     kernel.mutant = true;
     kernel.fault = fault;
     kernel.killed_by = killed_by;
     kernel.survives = survives;
+    for (std::size_t c = 0; c < counted.count; ++c)
+      if (counted.rows[c].Br == kernel.Br && counted.rows[c].Bc == kernel.Bc)
+        kernel.count = counting(counted.rows[c]);
     mutants.push_back(std::move(kernel));
   }
 }
@@ -108,9 +123,9 @@ void append_rewrite(std::vector<Kernel>& rewrites, InstanceTable table, std::str
 
 std::vector<Kernel> make_kernels() {
   std::vector<Kernel> kernels;
-#define FA1_TABLE(function, contracted)                                                            \
+#define FA1_TABLE(function, counted, contracted)                                                   \
   if (!(contracted) || machine_contracts())                                                        \
-    append_cpu(kernels, function(), contracted);
+    append_cpu(kernels, function(), counted(), contracted);
 #include "generated_tables.inc"
 #undef FA1_TABLE
   append_cuda(kernels);
@@ -120,9 +135,11 @@ std::vector<Kernel> make_kernels() {
 std::vector<Kernel> make_mutants() {
   std::vector<Kernel> mutants;
 #define FA1_MUTANT(name, fault, says, killed_by)                                                   \
-  append_mutant(mutants, mutant_##name##_D8(), #name, fault, says, killed_by, "");
+  append_mutant(mutants, mutant_##name##_D8(), mutant_##name##_counted(), #name, fault, says,      \
+                killed_by, "");
 #define FA1_SURVIVOR(name, fault, says, reason)                                                    \
-  append_mutant(mutants, mutant_##name##_D8(), #name, fault, says, "", reason);
+  append_mutant(mutants, mutant_##name##_D8(), mutant_##name##_counted(), #name, fault, says, "",  \
+                reason);
 #include "kernels/mutants/mutants.def"
 #undef FA1_MUTANT
 #undef FA1_SURVIVOR

@@ -153,6 +153,11 @@ constexpr std::array kInvariants{
               "every output element is written, nothing else is, nothing past an end is read, "
               "inputs stay unchanged",
               "guard pages, guard words and poison around every buffer", laws::written},
+    Invariant{
+        "traffic", exact, output, none, not_asked,
+        "the floats read from and written to each array in global memory are those of the closed "
+        "form",
+        "counted loads and stores = the formula of variants.def", laws::traffic},
     Invariant{"nan-locality", exact, output, another_run, within_bound,
               "a NaN in Q, K or V shows where it must and nowhere else",
               "Q[r,.]: row r; K[j,.]: every row; V[j,c]: column c", laws::nan_locality},

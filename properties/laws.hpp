@@ -27,6 +27,7 @@ Outcome dominant_key(const Case& c);
 Outcome idle_tile(const Case& c);
 Outcome single_key(const Case& c);
 Outcome written(const Case& c);
+Outcome traffic(const Case& c);
 Outcome nan_locality(const Case& c);
 
 // laws_within_bound.cpp: relations that hold up to the error bound

@@ -1,6 +1,7 @@
 // Relations that hold bit for bit (NUMERICS: a maximum never rounds, exact zeros, powers of two,
 // order of operations).
 #include "kernels/guarded.hpp"
+#include "kernels/traffic.hpp"
 #include "numerics/ulp.hpp"
 #include "properties/compare.hpp"
 #include "properties/laws.hpp"
@@ -476,6 +477,24 @@ Outcome written(const Case& c) {
   if (report.violation.empty())
     same_run(findings, c.kernel, problem, kernels::run(c.kernel, problem), report.state,
              "between guarded and plain buffers");
+  return std::move(findings).outcome();
+}
+
+Outcome traffic(const Case& c) {
+  if (!kernels::traffic_is_counted(c.kernel) || c.kernel.traffic.empty())
+    return not_applicable("the loads and stores of this instance are not counted");
+  const kernels::Traffic counted = kernels::counted_traffic(c.kernel, c.problem).traffic;
+  const kernels::Traffic predicted = kernels::predicted_traffic(c.kernel, c.problem.shape);
+
+  Findings findings;
+  for (std::size_t i = 0; i < kernels::Traffic::kArrays.size(); ++i) {
+    const kernels::Traffic::OfArray found = counted.arrays[i], want = predicted.arrays[i];
+    findings.require(found == want, [&] {
+      return fmt::format("{}: {} floats read and {} written, want {} and {}",
+                         kernels::Traffic::kArrays[i], found.read, found.written, want.read,
+                         want.written);
+    });
+  }
   return std::move(findings).outcome();
 }
 

@@ -2,6 +2,7 @@
 
 #include "numerics/edge_cases.hpp"
 #include "numerics/sweep.hpp"
+#include "reports/family.hpp"
 #include "reports/law_runs.hpp"
 #include "reports/parallel.hpp"
 #include "reports/terminal.hpp"
@@ -26,24 +27,25 @@ namespace {
 
 /// What a level costs: chosen so that quick ends within 60 s and standard within 4 minutes on two cores.
 struct Amount {
-  const char* seeds; ///< of each point of a figure
-  bool long_growth;  ///< up to 2^24 keys with d = 64 and 2^27 with d = 1
-  int cases;         ///< of each law on each kernel
-  bool every_kernel; ///< or a selection
-  bool locate;       ///< look for the tile at which an edge case goes wrong
-  int zoo_cases;     ///< of each law on each tile of each wrong kernel; 0: the zoo stays shut
+  const char* seeds;        ///< of each point of a figure
+  bool long_growth;         ///< up to 2^24 keys with d = 64 and 2^27 with d = 1
+  int cases;                ///< of each law on each kernel
+  bool every_kernel;        ///< or a selection
+  bool locate;              ///< look for the tile at which an edge case goes wrong
+  std::int64_t family_keys; ///< growth of the family's errors ends there
+  int zoo_cases; ///< of each law on each tile of each wrong kernel; 0: the zoo stays shut
 };
 
 Amount amount_of(Level level) {
   switch (level) {
   case Level::quick:
-    return {"1,2", false, 20, false, false, 0};
+    return {"1,2", false, 20, false, false, 4096, 0};
   case Level::standard:
-    return {"1,2,3,4,5", false, 50, true, true, 5};
+    return {"1,2,3,4,5", false, 50, true, true, 16384, 5};
   case Level::full:
     break;
   }
-  return {"1,2,3,4,5,6,7,8", true, 100, true, true, 30};
+  return {"1,2,3,4,5,6,7,8", true, 100, true, true, 65536, 30};
 }
 
 /// A range of the varied key over which one slope is fitted.
@@ -589,6 +591,7 @@ Json collect(Level level, std::uint64_t seed) {
               {"summary", nullptr},
               {"figures", std::move(figures.figures)},
               {"histogram", std::move(figures.histogram)},
+              {"family", compare_family(amount.seeds, amount.family_keys)},
               {"laws", check_laws(amount, seed)},
               {"edge_cases", run_edge_cases(amount)},
               {"zoo", visit_zoo(amount, seed)}};

@@ -1,6 +1,6 @@
 /// Everything a report says, measured: one JSON document that all its pages, tables and plots are made of.
 ///
-/// Document  level, seed, environment, summary {held, sentence, rows}, figures [error growth along one key], histogram,
+/// Document  level, seed, environment, summary {held, sentence, rows}, figures [error growth along one key], histogram, family (family.hpp),
 ///           laws [one for each invariant, with a result for each kernel instance], edge_cases, zoo [one for each wrong and
 ///           each right kernel, law and gate; none in a quick report]
 /// Same      numbers on the same machine and build, however many cores it has; no times are in it

@@ -233,6 +233,77 @@ Plot plot_of_zoo(const Json& zoo) {
   return plot;
 }
 
+Series series_of(const std::string& name, Mark mark, int colour, const Json& records, const char* x,
+                 const char* y) {
+  Series series{name, mark, colour, {}};
+  for (const Json& record : records)
+    series.points.emplace_back(number_of(record[x]), number_of(record[y]));
+  return series;
+}
+
+Json of_variant(const Json& records, std::string_view variant) {
+  Json chosen = Json::array();
+  std::ranges::copy_if(records, std::back_inserter(chosen),
+                       [&](const Json& record) { return record["variant"] == variant; });
+  return chosen;
+}
+
+/// The variants that the plots of the family name, each with its colour; the tables name all.
+constexpr std::array<std::pair<const char*, int>, 4> kPlottedVariants{
+    {{"fa1_element", 4}, {"fa1", 1}, {"fa1_deferred", 2}, {"standard", 5}}};
+
+Plot plot_of_growth(const Json& family) {
+  Plot plot{"family", "Error of the kernels of the family against the number of keys",
+            "keys N", "RMS error in 2^{-24} Σ p|v|",
+            2,        true,
+            {},       {}};
+  for (const auto& [variant, colour] : kPlottedVariants)
+    for (const Json& kernel : of_variant(family["growth"], variant))
+      if (!kernel["contracted"].get<bool>())
+        plot.series.push_back(
+            series_of(variant, Mark::points, colour, kernel["points"], "keys", "rms_error"));
+  return plot;
+}
+
+/// Counted, with the paper's law: square tiles of D (2 Bc + Br) floats move 9 N^2 d^2 / M.
+Plot plot_of_traffic(const Json& family) {
+  Plot plot{"traffic",
+            "Global memory traffic against shared memory",
+            "shared memory M, floats",
+            "floats moved",
+            2,
+            true,
+            {},
+            {}};
+  Series law{"9 N^2 d^2 / M", Mark::line, 0, {}};
+  for (const Json& record : of_variant(family["traffic"], "fa1")) {
+    const auto recipe = reference::parse_recipe(record["recipe"].get<std::string>());
+    const double M = number_of(record["shared_floats"]);
+    law.points.emplace_back(M, 9.0 * static_cast<double>(recipe.n_q) *
+                                   static_cast<double>(recipe.n_kv) *
+                                   static_cast<double>(recipe.d * recipe.d) / M);
+  }
+  std::ranges::sort(law.points);
+  plot.series.push_back(std::move(law));
+  for (const auto& [variant, colour] :
+       {std::pair{"fa1", 1}, std::pair{"fa2", 2}, std::pair{"standard", 5}})
+    plot.series.push_back(series_of(variant, Mark::points, colour,
+                                    of_variant(family["traffic"], variant), "shared_floats",
+                                    "floats"));
+  return plot;
+}
+
+Plot plot_of_memory(const Json& family) {
+  Plot plot{
+      "memory", "Global memory besides Q, K, V and O", "keys N = queries", "floats", 2, true, {},
+      {}};
+  for (const auto& [variant, colour] :
+       {std::pair{"standard", 5}, std::pair{"split_kv", 4}, std::pair{"fa1", 1}})
+    plot.series.push_back(series_of(variant, Mark::points, colour,
+                                    of_variant(family["memory"], variant), "keys", "floats"));
+  return plot;
+}
+
 // ---------------------------------------------------------------------------------------------------
 // What the templates show
 // ---------------------------------------------------------------------------------------------------
@@ -415,6 +486,40 @@ Json view_of_edge_cases(const Json& edge_cases) {
   return view;
 }
 
+Json view_of_family(const Json& family, const std::map<std::string, std::string>& svgs) {
+  Json ratios = Json::array(), kernels = Json::array(), traffic = Json::array();
+  for (const Json& ratio : family["ratios"])
+    ratios.push_back(
+        {{"text", fmt::format("{} over {}, {}: {} (95 %: {} to {}; {} problems), predicted {}",
+                              ratio["over"].get<std::string>(), ratio["under"].get<std::string>(),
+                              ratio["contracted"].get<bool>() ? "a*b+c fused" : "every rounding",
+                              shown(ratio["measured"]), shown(ratio["low"]), shown(ratio["high"]),
+                              ratio["problems"].dump(), shown(ratio["predicted"]))}});
+  for (const Json& kernel : family["growth"]) {
+    const Json& last = kernel["points"].back();
+    kernels.push_back({{"kernel", kernel["kernel"]},
+                       {"keys", last["keys"].dump()},
+                       {"rms", shown(last["rms_error"])},
+                       {"max", shown(last["max_error"])},
+                       {"fraction", shown(last["max_fraction"])},
+                       {"reproduce", kernel["reproduce"]}});
+  }
+  for (const Json& record : family["traffic"])
+    traffic.push_back({{"kernel", record["kernel"]},
+                       {"shared", record["shared_floats"].dump()},
+                       {"floats", record["floats"].dump()},
+                       {"predicted", record["predicted"].dump()},
+                       {"class", record["floats"] == record["predicted"] ? "good" : "bad"}});
+  return {{"recipe", family["recipe"]},
+          {"growth_svg", svgs.at("family")},
+          {"traffic_svg", svgs.at("traffic")},
+          {"memory_svg", svgs.at("memory")},
+          {"ratios", std::move(ratios)},
+          {"kernels", std::move(kernels)},
+          {"traffic_recipe", family["traffic"].empty() ? Json("") : family["traffic"][0]["recipe"]},
+          {"traffic", std::move(traffic)}};
+}
+
 /// Null where the zoo stayed shut.
 Json view_of_zoo(const Json& zoo, const std::map<std::string, std::string>& svgs) {
   const std::vector<Json> kernels = of_kind(zoo, "zoo");
@@ -527,6 +632,7 @@ Json view_of(const Json& report, const Json& costs,
           {"laws", view_of_laws(laws)},
           {"matrices", view_of_matrices(laws)},
           {"edge_cases", view_of_edge_cases(report["edge_cases"])},
+          {"family", view_of_family(report["family"], svgs)},
           {"zoo", view_of_zoo(report["zoo"], svgs)},
           {"environment", view_of_environment(report)},
           {"command", command_of(report)}};
@@ -555,6 +661,13 @@ std::map<std::string, Json> tables_of(const Json& report, const Json& costs) {
       bins.push_back({{"figure", group["figure"]},
                       {"up_to_ulp", bin + 1 == group["bins"].size() ? "more" : edge_of_bin(bin)},
                       {"outputs", group["bins"][bin]}});
+  Json growth = Json::array();
+  for (const Json& kernel : report["family"]["growth"])
+    for (const Json& point : kernel["points"]) {
+      Json row{{"kernel", kernel["kernel"]}, {"recipe", report["family"]["recipe"]}};
+      row.update(point);
+      growth.push_back(std::move(row));
+    }
   Json zoo = Json::array();
   for (const Json& kernel : of_kind(report["zoo"], "zoo")) {
     Json row = kernel;
@@ -603,6 +716,8 @@ std::vector<std::string> report_file_names() {
           "laws.csv",
           "edge_cases.csv",
           "histogram.csv",
+          "family.csv",
+          "traffic.csv",
           "zoo.csv",
           "costs.csv",
           "plots/keys-positive.svg",
@@ -613,6 +728,9 @@ std::vector<std::string> report_file_names() {
           "plots/range.svg",
           "plots/tile.svg",
           "plots/histogram.svg",
+          "plots/family.svg",
+          "plots/traffic.svg",
+          "plots/memory.svg",
           "plots/zoo.svg",
           "plots/costs.svg"};
 }
@@ -662,6 +780,9 @@ std::vector<ReportFile> report_files(const Json& report, const Json& costs) {
   for (const Json& figure : report["figures"])
     svgs[figure["id"]] = draw(plot_of(figure));
   svgs["histogram"] = draw(histogram_of(report["histogram"]));
+  svgs["family"] = draw(plot_of_growth(report["family"]));
+  svgs["traffic"] = draw(plot_of_traffic(report["family"]));
+  svgs["memory"] = draw(plot_of_memory(report["family"]));
   if (!report["zoo"].empty())
     svgs["zoo"] = draw(plot_of_zoo(report["zoo"]));
   svgs["costs"] = draw(plot_of_costs(costs));

@@ -29,8 +29,14 @@
 ///
 /// Not offered: atomics, __activemask, half precision, textures, dynamic parallelism.
 
-/// A pointer to global memory, as a kernel's parameter: no two of them overlap.
+/// A pointer to global memory, as a kernel's parameter: no two of them overlap. Where FA1_COUNT_TRAFFIC
+/// is defined, one that counts its loads and stores (kernels/traffic.hpp).
+#ifdef FA1_COUNT_TRAFFIC
+#include "kernels/simt/counted_pointer.hpp"
+template <typename T> using hbm = fa1::simt::CountedPointer<T>;
+#else
 template <typename T> using hbm = T* __restrict__;
+#endif
 
 #ifdef __CUDACC__
 

@@ -303,6 +303,7 @@ std::exception_ptr Engine::run_block(std::uint64_t block) {
   ++stats_.blocks;
   stats_.block_barriers += barriers_;
   stats_.max_block_barriers = std::max(stats_.max_block_barriers, barriers_);
+  stats_.max_shared_bytes = std::max(stats_.max_shared_bytes, std::uint64_t{static_shared_bytes_});
   dropped_ = dropped_ || finished_ != count();
   return std::exchange(error_, nullptr);
 }
@@ -741,6 +742,7 @@ private:
       stats_.block_barriers += engine.stats().block_barriers;
       stats_.max_block_barriers =
           std::max(stats_.max_block_barriers, engine.stats().max_block_barriers);
+      stats_.max_shared_bytes = std::max(stats_.max_shared_bytes, engine.stats().max_shared_bytes);
       stats_.warp_operations += engine.stats().warp_operations;
       stats_.switches += engine.stats().switches;
     } catch (...) {

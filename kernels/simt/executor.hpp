@@ -110,6 +110,7 @@ struct LaunchStats {
   std::uint64_t block_barriers = 0;     // each counted once for its block, over all blocks
   std::uint64_t max_block_barriers = 0; // in any one block
   std::uint64_t warp_operations = 0;    // each __syncwarp, shuffle or vote once for its threads
+  std::uint64_t max_shared_bytes = 0;   // static shared memory in any one block
   std::uint64_t switches = 0;           // from one fiber to another, or to and from the OS thread
 };
 

@@ -103,6 +103,51 @@ Json small_zoo() {
            {"right_ones_rejected", 1}}};
 }
 
+Json small_family() {
+  const auto growth = [](const char* variant, bool contracted, double error) {
+    return Json{{"kernel", std::string(variant) + ".Br4xBc2xD8.cpu"},
+                {"variant", variant},
+                {"contracted", contracted},
+                {"points",
+                 {{{"keys", 16},
+                   {"runs", 2},
+                   {"rms_error", error},
+                   {"max_error", 2 * error},
+                   {"max_fraction", 0.1}},
+                  {{"keys", 32},
+                   {"runs", 2},
+                   {"rms_error", 2 * error},
+                   {"max_error", 4 * error},
+                   {"max_fraction", 0.1}}}},
+                {"reproduce", "./fa1lab sweep"}};
+  };
+  const auto moved = [](const char* variant, int shared, int floats, int predicted) {
+    return Json{{"kernel", std::string(variant) + ".Br4xBc2xD64.cpu"},
+                {"variant", variant},
+                {"recipe", "n_q=4 n_kv=8 d=64"},
+                {"shared_floats", shared},
+                {"floats", floats},
+                {"predicted", predicted}};
+  };
+  return {
+      {"recipe", "d=8 v=positive"},
+      {"growth",
+       {growth("fa1", false, 2.0), growth("fa1", true, 1.5), growth("fa1_deferred", false, 1.0)}},
+      {"ratios",
+       {{{"over", "fa1"},
+         {"under", "fa1_deferred"},
+         {"contracted", false},
+         {"problems", 6},
+         {"predicted", std::sqrt(2.0)},
+         {"measured", 1.5},
+         {"low", 1.25},
+         {"high", 1.75}}}},
+      {"traffic", {moved("fa1", 512, 1000, 1000), moved("fa2", 1024, 700, 701)}},
+      {"memory",
+       {{{"variant", "fa1"}, {"keys", 64}, {"floats", 128}},
+        {{"variant", "standard"}, {"keys", 64}, {"floats", 4224}}}}};
+}
+
 /// A small report in which something is wrong, so that every branch of the templates is filled.
 Json small_report() {
   Json points{error_record(1, 1.0, "proved right"), error_record(2, 2.0, "proved right"),
@@ -167,6 +212,7 @@ Json small_report() {
              {"first_bad_tile", 3},
              {"why_bad", "no reason"},
              {"reproduce", "fa1lab repro inf-all --trace"}}}},
+          {"family", small_family()},
           {"zoo", small_zoo()}};
 }
 
@@ -231,7 +277,7 @@ TEST_CASE("the page needs nothing but itself", "[reports][quick]") {
   CHECK(count(without_names, "src=") == 0);
   CHECK(count(without_names, "<link") == 0);
   CHECK(count(without_names, "<script") == 0);
-  CHECK(count(page, "<svg") == 4);
+  CHECK(count(page, "<svg") == 7);
   CHECK(count(page, "{{") == 0); // no tag of the template is left
 }
 
@@ -337,6 +383,21 @@ TEST_CASE("the page tells what the truth costs, and the plot leaves out what is 
   }
   CHECK_THAT(svg, ContainsSubstring(">arb-113<"));
   CHECK_THAT(svg, !ContainsSubstring("vector-operation") && !ContainsSubstring("AVX2"));
+}
+
+TEST_CASE("the page compares the family: ratio with prediction, traffic counted with its formula",
+          "[reports][quick]") {
+  for (const std::string& told : {file("index.html"), file("report.md")}) {
+    CHECK_THAT(told, ContainsSubstring("fa1 over fa1_deferred, every rounding: 1.5 (95 %: 1.25 to "
+                                       "1.75; 6 problems), predicted 1.41"));
+    CHECK_THAT(told, ContainsSubstring("./fa1lab list kernels --traffic 'n_q=4 n_kv=8 d=64'"));
+  }
+  CHECK_THAT(file("index.html"), ContainsSubstring("<td class=\"n good\">1000</td>"));
+  CHECK_THAT(file("index.html"), ContainsSubstring("<td class=\"n bad\">700</td>"));
+  // Two points for each kernel that rounds everything, and one in the key.
+  CHECK(count(file("plots/family.svg"), "<use href='#family-gpPt") == 2 * (2 + 1));
+  CHECK(count(file("family.csv"), "\n") == 1 + 3 * 2);
+  CHECK(count(file("traffic.csv"), "\n") == 1 + 2);
 }
 
 TEST_CASE("the zoo is a picture with a mark for each kernel that a law or a gate catches",
