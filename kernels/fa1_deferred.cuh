@@ -8,14 +8,15 @@
 ///
 /// Shapes    as fa1.cuh
 /// Launch    grid (batch_heads), block (any 1 .. 1024); 4 D (2 Bc + Br) bytes of shared memory
-/// Requires  O, l, m hold the carries of the keys before these: O normalised, as every launch leaves it
+/// Requires  O, l, m hold the carries of the keys before these: O normalised, as every launch
+///           leaves it
 /// Barriers  2 per (K/V tile, Q tile)
-/// Order     as fa1.cuh; alpha l and alpha A are rounded apart and never fused, sums over the tile are
-///           made before they meet the carry
+/// Order     as fa1.cuh; alpha l and alpha A are rounded apart and never fused, sums over the tile
+///           are made before they meet the carry
 /// Ragged    rows past n_q and columns past n_kv are never read or written and take no part
 /// Error     per key: sums of the tile, one addition a tile, one product a rise of m, one division:
-///           numerics/bounds.hpp, Order::at_end. A launch that goes on from carries multiplies O by l
-///           first, so each border between launches costs a product and a division more
+///           numerics/bounds.hpp, Order::at_end. A launch that goes on from carries multiplies O by
+///           l first, so each border between launches costs a product and a division more
 /// Special   as fa1.cuh
 /// Differs   from fa1: one addition and, where m rises, one product per tile where fa1 has product,
 ///           addition and division; two launches equal one within the bound, not bit for bit

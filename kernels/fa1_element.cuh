@@ -6,8 +6,8 @@
 ///               l_new = alpha l + p          O_new = (alpha l O + p v) / l_new
 ///
 /// Shapes    as fa1.cuh
-/// Launch    grid (batch_heads), block (any 1 .. 1024; n_q threads keep every thread busy); no shared
-///           memory. Br is a number of threads and nothing else; Bc is 1
+/// Launch    grid (batch_heads), block (any 1 .. 1024; n_q threads keep every thread busy); no
+///           shared memory. Br is a number of threads and nothing else; Bc is 1
 /// Requires  O, l, m hold the carries of the keys before these
 /// Barriers  none
 /// Order     fa1.cuh with Bc = 1, bit for bit where neither side is fused
@@ -15,8 +15,8 @@
 /// Error     numerics/bounds.hpp, Order::every_tile with tiles of one key
 /// Special   as fa1.cuh with Bc = 1: a first score of -Inf makes the row NaN for ever
 /// Differs   from fa1: no tiles, so every query row fetches every key and value
-/// Traffic   per batch-head, floats: reads K n_q n_kv D, V n_q n_kv D, Q n_q D, O n_q D, l n_q, m n_q;
-///           writes O n_q D, l n_q, m n_q
+/// Traffic   per batch-head, floats: reads K n_q n_kv D, V n_q n_kv D, Q n_q D, O n_q D, l n_q, m
+///           n_q; writes O n_q D, l n_q, m n_q
 #pragma once
 
 #include "kernels/family.cuh"

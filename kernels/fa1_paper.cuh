@@ -16,8 +16,9 @@
 /// Ragged    rows past n_q and columns past n_kv are never read or written and take no part
 /// Error     one exponential and one product more per key than fa1: numerics/bounds.hpp,
 ///           Order::tile_maximum
-/// Special   a tile of nothing but -Inf has no maximum to subtract: the row is NaN from there on, in
-///           whatever tile it happens (fa1: in the first alone); see the edge case inf-whole-tile
+/// Special   a tile of nothing but -Inf has no maximum to subtract: the row is NaN from there on,
+///           in whatever tile it happens (fa1: in the first alone); see the edge case
+///           inf-whole-tile
 /// Differs   from fa1: p is formed against the tile's own maximum
 /// Traffic   per batch-head, floats, Tc = ceil(n_kv / Bc): reads K n_kv D, V n_kv D, Q Tc n_q D,
 ///           O Tc n_q D, l Tc n_q, m Tc n_q; writes O Tc n_q D, l Tc n_q, m Tc n_q

@@ -1,5 +1,5 @@
-/// FlashAttention-2 forward: query blocks outside, K/V tiles inside, O written once, LSE in the place
-/// of l and m.
+/// FlashAttention-2 forward: query blocks outside, K/V tiles inside, O written once, LSE in the
+/// place of l and m.
 ///
 /// Computes  O = softmax(scale * Q K^T) V and LSE = ln sum_j exp(s_j), by the recurrence of
 ///           fa1_deferred.cuh with A, l and m in shared memory from the first key to the last
@@ -8,8 +8,8 @@
 ///           4 D (2 Bc + 2 Br) + 8 Br bytes of shared memory
 /// Requires  nothing of O and m; n_kv > 0
 /// Barriers  2 per (Q block, K/V tile)
-/// Order     as fa1_deferred.cuh: O is its O bit for bit at equal tiles where neither side is fused;
-///           LSE = m + logf(l), one rounded sum
+/// Order     as fa1_deferred.cuh: O is its O bit for bit at equal tiles where neither side is
+///           fused; LSE = m + logf(l), one rounded sum
 /// Ragged    rows past n_q and columns past n_kv are never read or written and take no part
 /// Error     numerics/bounds.hpp, Order::at_end, and LSE's own two roundings
 /// Special   as fa1.cuh; where l is NaN, so is LSE

@@ -31,9 +31,9 @@ template <> struct TilesFor<256> {
   using type = Tiles<Tile<1, 1>, Tile<1, 4>, Tile<4, 2>, Tile<8, 4>, Tile<3, 5>, Tile<16, 16>>;
 };
 
-/// The other kernels of the family: three tiles, Br larger and smaller than Bc and equal to it, for a
-/// few head dimensions. They are there to be compared, so shapes that fa1 has been asked in need not be
-/// asked of all again.
+/// The other kernels of the family: three tiles, Br larger and smaller than Bc and equal to it, for
+/// a few head dimensions. They are there to be compared, so shapes that fa1 has been asked in need
+/// not be asked of all again.
 template <int D> struct FamilyTiles { using type = Tiles<>; };
 template <> struct FamilyTiles<1> { using type = Tiles<Tile<4, 2>, Tile<3, 5>, Tile<16, 16>>; };
 template <> struct FamilyTiles<4> : FamilyTiles<1> {};

@@ -8,17 +8,18 @@
 ///               l_new = alpha l + sum_c p_c  A_new = alpha A + sum_c p_c v_c
 ///
 ///           after the last key O = A / l
-/// Shapes    as fa1.cuh; m is what was subtracted, at most 8 ln 2 below the maximum, and l the sum at it
+/// Shapes    as fa1.cuh; m is what was subtracted, at most 8 ln 2 below the maximum, and l the sum
+///           at it
 /// Launch    as fa1_deferred.cuh
 /// Requires  as fa1_deferred.cuh
 /// Barriers  2 per (K/V tile, Q tile)
 /// Order     as fa1_deferred.cuh; where m stays there is no product at all
 /// Ragged    rows past n_q and columns past n_kv are never read or written and take no part
-/// Error     numerics/bounds.hpp, Order::lagging: fewer products, arguments of the exponentials up to
-///           8 ln 2 above 0, weights up to 2^8. So n_kv max|v| 2^8 must stay below FLT_MAX
+/// Error     numerics/bounds.hpp, Order::lagging: fewer products, arguments of the exponentials up
+///           to 8 ln 2 above 0, weights up to 2^8. So n_kv max|v| 2^8 must stay below FLT_MAX
 /// Special   as fa1.cuh
-/// Differs   from fa1_deferred: m is not the maximum, p may exceed 1, l may exceed the number of keys;
-///           m + ln l is the LSE all the same
+/// Differs   from fa1_deferred: m is not the maximum, p may exceed 1, l may exceed the number of
+///           keys; m + ln l is the LSE all the same
 /// Traffic   per batch-head, floats, Tc = ceil(n_kv / Bc): reads K n_kv D, V n_kv D, Q Tc n_q D,
 ///           O Tc n_q D, l Tc n_q, m Tc n_q; writes O Tc n_q D, l Tc n_q, m Tc n_q
 #pragma once

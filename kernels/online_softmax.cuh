@@ -1,4 +1,5 @@
-/// Online softmax: the maximum and the denominator in one pass over the keys, the output in a second.
+/// Online softmax: the maximum and the denominator in one pass over the keys, the output in a
+/// second.
 ///
 /// Computes  first pass, tile by tile:  m_new = max(m, max_c s_c)
 ///               l_new = exp(m - m_new) l + sum_c exp(s_c - m_new)
@@ -8,15 +9,15 @@
 ///           4 D (2 Bc + 2 Br) + 8 Br bytes of shared memory
 /// Requires  nothing of O, l and m; n_kv > 0
 /// Barriers  2 per (Q block, K tile) in each pass
-/// Order     scores as fa1.cuh, the same bits in both passes; l is that of fa1_deferred.cuh; sums over a
-///           tile are made before they meet the sum so far; one division
+/// Order     scores as fa1.cuh, the same bits in both passes; l is that of fa1_deferred.cuh; sums
+///           over a tile are made before they meet the sum so far; one division
 /// Ragged    rows past n_q and columns past n_kv are never read or written and take no part
-/// Error     the weights of the denominator were rescaled, those of the numerator were not, so their
-///           errors do not cancel: numerics/bounds.hpp, Order::two_fetches
+/// Error     the weights of the denominator were rescaled, those of the numerator were not, so
+///           their errors do not cancel: numerics/bounds.hpp, Order::two_fetches
 /// Special   a first tile of -Inf makes l NaN for ever, as in fa1.cuh
 /// Differs   from fa1: every key is fetched twice, and O is never rescaled
-/// Traffic   per batch-head, floats, Tr = ceil(n_q / Br): reads Q n_q D, K 2 Tr n_kv D, V Tr n_kv D;
-///           writes O n_q D, l n_q, m n_q
+/// Traffic   per batch-head, floats, Tr = ceil(n_q / Br): reads Q n_q D, K 2 Tr n_kv D, V Tr n_kv
+///           D; writes O n_q D, l n_q, m n_q
 /// Source    Milakov and Gimelshein 2018, Algorithm 3
 #pragma once
 

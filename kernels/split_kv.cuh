@@ -1,18 +1,18 @@
 /// Attention over ranges of the keys, each by itself, and a second kernel that merges the states.
 ///
-/// Computes  split_kv: for each range of whole tiles the state (O, l, m) of its keys, O normalised, by
-///           the recurrence of fa1_deferred.cuh
+/// Computes  split_kv: for each range of whole tiles the state (O, l, m) of its keys, O normalised,
+///           by the recurrence of fa1_deferred.cuh
 ///           merge_ranges: the states merged one after the other,
 ///
 ///               m = max(m1, m2)    a = exp(m1 - m) l1    b = exp(m2 - m) l2
 ///               l = a + b          O = (a O1 + b O2) / l
 ///
 /// Shapes    Q, K, V, O, l, m as fa1.cuh; scratch [gridDim.x][ranges][n_q][D + 2]: O, l, m of a row
-/// Launch    split_kv: grid (batch_heads, ranges), block (any 1 .. 1024), 4 D (2 Bc + 2 Br) + 8 Br bytes
-///           of shared memory; then merge_ranges: grid (batch_heads), any block
+/// Launch    split_kv: grid (batch_heads, ranges), block (any 1 .. 1024), 4 D (2 Bc + 2 Br) + 8 Br
+///           bytes of shared memory; then merge_ranges: grid (batch_heads), any block
 /// Requires  nothing of O, l and m; n_kv > 0. Range y holds the tiles [y w, y w + w), w = ceil(Tc /
-///           ranges); ranges past the last tile are empty and are not merged: their m is -Inf, their
-///           l is 0
+///           ranges); ranges past the last tile are empty and are not merged: their m is -Inf,
+///           their l is 0
 /// Barriers  2 per (Q block, K/V tile)
 /// Order     within a range as fa1_deferred.cuh; ranges are merged in order, a and b are rounded
 ///           products used twice, a O1 and b O2 are rounded products, the division is IEEE. So the
@@ -21,8 +21,8 @@
 /// Error     numerics/bounds.hpp, Order::ranges
 /// Special   a range whose first tile is all -Inf is NaN, and so is the row
 /// Differs   from fa1: ranges know nothing of each other's maximum; no carries
-/// Traffic   per batch-head, floats, Tr = ceil(n_q / Br), R ranges, R' of them not empty: reads
-///           Q R n_q D, K Tr n_kv D, V Tr n_kv D, scratch R' n_q (D + 2) + (R - R') n_q; writes scratch
+/// Traffic   per batch-head, floats, Tr = ceil(n_q / Br), R ranges, R' of them not empty: reads Q R
+///           n_q D, K Tr n_kv D, V Tr n_kv D, scratch R' n_q (D + 2) + (R - R') n_q; writes scratch
 ///           R n_q (D + 2), O n_q D, l n_q, m n_q
 #pragma once
 

@@ -7,13 +7,13 @@
 ///           4 D (Bc + 2 Br) bytes of shared memory; n_q n_kv floats of scratch per batch-head
 /// Requires  nothing of O, l and m; n_kv > 0
 /// Barriers  2 per (Q block, K tile) and 2 per (Q block, V tile)
-/// Order     scores as fa1.cuh; l is summed over all keys in order; P is rounded before it meets V; sums
-///           over a tile are made before they meet the sum so far
+/// Order     scores as fa1.cuh; l is summed over all keys in order; P is rounded before it meets V;
+///           sums over a tile are made before they meet the sum so far
 /// Ragged    rows past n_q and columns past n_kv are never read or written and take no part
 /// Error     n_kv - 1 additions in l, one division a key: numerics/bounds.hpp, Order::rows_of_S
 /// Special   -Inf takes no part wherever it stands; a row of nothing but -Inf, and a +Inf, give NaN
-/// Differs   from fa1: memory of the order n_q n_kv, no carries; weights are normalised, and so rounded
-///           once more, before they meet V
+/// Differs   from fa1: memory of the order n_q n_kv, no carries; weights are normalised, and so
+///           rounded once more, before they meet V
 /// Traffic   per batch-head, floats, Tr = ceil(n_q / Br): reads Q n_q D, K Tr n_kv D, V Tr n_kv D,
 ///           S 4 n_q n_kv; writes S 2 n_q n_kv, O n_q D, l n_q, m n_q
 #pragma once

@@ -1,10 +1,10 @@
-// Claims about the merge of two states on its own: O, l and m of some keys and of others give those of
-// all, in any order.
+// Claims about the merge of two states on its own: O, l and m of some keys and of others give those
+// of all, in any order.
 //
-// Bound of a merge of three states (O_i, l_i, m_i), w_i = l_i exp(m_i - M): each state passes two merges
-// at most. Its exponentials' arguments telescope to M - m_i, and with two exponentials and two rounded
-// products its weight is w_i e^x, |x| <= e_i = u (M - m_i + 2 c + 2). On the way into O lie 6 roundings
-// (product, sum, division, twice), into l 2 sums.
+// Bound of a merge of three states (O_i, l_i, m_i), w_i = l_i exp(m_i - M): each state passes two
+// merges at most. Its exponentials' arguments telescope to M - m_i, and with two exponentials and
+// two rounded products its weight is w_i e^x, |x| <= e_i = u (M - m_i + 2 c + 2). On the way into O
+// lie 6 roundings (product, sum, division, twice), into l 2 sums.
 #include "kernels/kernel.hpp"
 #include "kernels/split_kv.cuh"
 

@@ -1,5 +1,5 @@
-// Claims about every kernel of the family: the hand-worked example, the counts of roundings that its
-// bound is made of, and random problems that must stay inside it.
+// Claims about every kernel of the family: the hand-worked example, the counts of roundings that
+// its bound is made of, and random problems that must stay inside it.
 #include "numerics/bounds.hpp"
 
 #include "kernels/instances.hpp"
@@ -35,8 +35,8 @@ Problem problem_of(const char* recipe) {
 constexpr std::array kOrders{Order::every_tile, Order::tile_maximum, Order::at_end, Order::lagging,
                              Order::rows_of_S,  Order::two_fetches,  Order::ranges};
 
-/// Independent of the code under test: one query row's bound on O to first order, by following each key
-/// through the steps that the kernels' headers describe.
+/// Independent of the code under test: one query row's bound on O to first order, by following each
+/// key through the steps that the kernels' headers describe.
 double first_order_bound(const Problem& problem, const kernels::Arithmetic& arithmetic) {
   const std::int64_t N = problem.shape.n_kv, Bc = arithmetic.Bc, T = (N + Bc - 1) / Bc;
   const double c = arithmetic.exp_error;
@@ -195,9 +195,9 @@ void check_random_problems(int problems_each) {
 
 TEST_CASE("the hand-checked example comes out of every kernel of the family, tile by tile",
           "[numerics][family][quick]") {
-  // The table of the numerical contract, section 8, by hand: scores are exact in fp32, so m must be; l
-  // and O lie within the kernel's bound of the printed digits. What a kernel that divides at the end
-  // carries is l O: it comes out of the same two columns.
+  // The table of the numerical contract, section 8, by hand: scores are exact in fp32, so m must
+  // be; l and O lie within the kernel's bound of the printed digits. What a kernel that divides at
+  // the end carries is l O: it comes out of the same two columns.
   const Problem problem =
       problem_of("n_q=4 n_kv=4 d=4 dv=2 scale=0.5 Q=1,0,2,0,0,1,1,0,1,1,0,1,0,2,1,1 "
                  "K=2,1,0,0,0,1,1,0,1,0,1,1,0,0,2,1 V=1,0,0,1,1,1,2,1");
@@ -274,7 +274,8 @@ TEST_CASE("to first order every bound is the sum of the roundings that its kerne
   const double first_order = first_order_bound(problem, arithmetic);
   CAPTURE(recipe, Bc, static_cast<int>(order), carried, exact_form, first_order);
   CHECK(exact_form >= first_order);
-  // What the first order leaves out is of the order of the largest weight error: 1 % is far above it.
+  // What the first order leaves out is of the order of the largest weight error: 1 % is far above
+  // it.
   const double second_order = 1.0 + 0x1p-6;
   CHECK(exact_form <= first_order * second_order);
 }
