@@ -125,7 +125,7 @@ std::int64_t Traffic::total() const {
 
 Traffic evaluate_traffic(std::string_view formula, const Shape& shape, int Br, int Bc, int D) {
   const std::int64_t Tr = parts(shape.n_q, Br), Tc = parts(shape.n_kv, Bc);
-  const std::int64_t R = 3, used = Tc == 0 ? 0 : parts(Tc, parts(Tc, R));
+  const std::int64_t R = kKeyRanges, used = Tc == 0 ? 0 : parts(Tc, parts(Tc, R));
   Traffic traffic = Formula(formula, {{"n_q", shape.n_q},
                                       {"n_kv", shape.n_kv},
                                       {"D", D},

@@ -34,6 +34,36 @@ std::string id_of(const Instance& instance, std::string_view variant, std::strin
          std::string(suffix);
 }
 
+/// What variants.def says of a variant and an instance does not.
+struct VariantRow {
+  std::string_view name;
+  Order order;
+  bool resumes;
+  std::string_view traffic;
+  std::vector<GivenUp> given_up;
+};
+
+const std::vector<VariantRow>& variant_rows() {
+#define FA1_NOT_HELD(law, why)                                                                     \
+  { law, false, why }
+#define FA1_WITHIN_BOUND(law, why)                                                                 \
+  { law, true, why }
+#define FA1_VARIANT(name, statement, tiles, plan, outputs, order, resumes, traffic, ...)           \
+  {#name, Order::order, resumes, traffic, {__VA_ARGS__}},
+  static const std::vector<VariantRow> rows{
+#include "kernels/variants.def"
+  };
+#undef FA1_VARIANT
+#undef FA1_WITHIN_BOUND
+#undef FA1_NOT_HELD
+  return rows;
+}
+
+const VariantRow* row_of(std::string_view variant) {
+  const auto row = std::ranges::find(variant_rows(), variant, &VariantRow::name);
+  return row == variant_rows().end() ? nullptr : &*row;
+}
+
 Kernel describe(const Instance& instance, std::string_view suffix) {
   Kernel kernel;
   kernel.variant = instance.variant;
@@ -43,6 +73,14 @@ Kernel describe(const Instance& instance, std::string_view suffix) {
   kernel.Bc = instance.Bc;
   kernel.D = instance.D;
   kernel.arithmetic.Bc = instance.Bc;
+  kernel.arithmetic.gives_LSE = instance.outputs == Outputs::LSE;
+  const VariantRow* row = row_of(kernel.variant);
+  if (row == nullptr)
+    return kernel; // a mutant or a rewrite
+  kernel.arithmetic.order = row->order;
+  kernel.resumes = row->resumes;
+  kernel.traffic = row->traffic;
+  kernel.given_up = row->given_up;
   return kernel;
 }
 
@@ -66,6 +104,7 @@ void append_cpu(std::vector<Kernel>& kernels, InstanceTable table, InstanceTable
       launch_cpu(instance, arguments, launch);
     };
     kernel.count = counting(counted.rows[i]);
+    kernel.scratch = [instance](const Shape& shape) { return scratch_of(instance, shape); };
     kernels.push_back(std::move(kernel));
   }
 }
@@ -107,8 +146,10 @@ void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, InstanceTa
     kernel.killed_by = killed_by;
     kernel.survives = survives;
     for (std::size_t c = 0; c < counted.count; ++c)
-      if (counted.rows[c].Br == kernel.Br && counted.rows[c].Bc == kernel.Bc)
+      if (counted.rows[c].Br == kernel.Br && counted.rows[c].Bc == kernel.Bc) {
         kernel.count = counting(counted.rows[c]);
+        kernel.traffic = row_of("fa1")->traffic;
+      }
     mutants.push_back(std::move(kernel));
   }
 }
@@ -180,6 +221,11 @@ bool names(std::string_view id, const Kernel& kernel) {
 }
 
 } // namespace
+
+const GivenUp* Kernel::gives_up(std::string_view law) const {
+  const auto found = std::ranges::find(given_up, law, &GivenUp::law);
+  return found == given_up.end() ? nullptr : &*found;
+}
 
 std::span<const Kernel> all_kernels() {
   static const std::vector<Kernel> kernels = make_kernels();

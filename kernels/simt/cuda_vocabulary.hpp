@@ -11,6 +11,9 @@
 /// FA1_DYNAMIC_SHARED(float, scratch);  `extern __shared__ float scratch[];`
 /// FA1_INFINITY                         +Inf as a float
 /// hbm<float> O                         a kernel's parameter that points to global memory
+/// FA1_COMPILED_ONCE                    before a function: on the host equal arguments give it equal
+///                                      bits, wherever it is called and however g++ fuses a*b+c;
+///                                      nvcc fuses alike everywhere by itself
 ///
 /// On the host each object in shared memory is a reference into the executor's memory for the
 /// running block: every declaration (of every template instance) is an object of exactly its size,
@@ -43,6 +46,7 @@ template <typename T> using hbm = T* __restrict__;
 #include <cuda_runtime.h>
 
 #define FA1_INFINITY __int_as_float(0x7f800000)
+#define FA1_COMPILED_ONCE
 
 // clang-format off
 #define FA1_SHARED(type, name, ...) __shared__ type name __VA_ARGS__
@@ -208,6 +212,7 @@ FA1_WORD unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
 using dim3 = fa1::simt::Dim3;
 
 #define FA1_INFINITY __builtin_inff()
+#define FA1_COMPILED_ONCE __attribute__((noinline, noclone))
 
 // clang-format off
 #define FA1_SHARED(type, name, ...) \
