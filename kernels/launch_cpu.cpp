@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace fa1::kernels {
 
@@ -126,14 +127,16 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
   if (!arguments.resume)
     simt::launch(config, [&] { instance.start(device); });
   if (shape.n_kv > 0) {
-    const Meter meter(device);
+    std::optional<Meter> meter;
+    if (counts != nullptr)
+      meter.emplace(device);
     config.grid.y = grid_y_of(instance, shape);
     const simt::LaunchStats stats = simt::launch(config, [&] { instance.step(device); });
     config.grid.y = 1;
     if (instance.plan == Plan::key_ranges)
       simt::launch(config, [&] { instance.finish(device); });
     if (counts != nullptr)
-      meter.add(stats, *counts);
+      meter->add(stats, *counts);
   }
   complete_l(instance, arguments);
 
