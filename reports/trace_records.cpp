@@ -144,10 +144,12 @@ private:
     case Phase::load_block:
       return where + "Q, O, m and l come to SRAM.";
     case Phase::scores:
-      return where + "each meets every key of the tile.";
+      return where + (step.rows == 1 ? "it" : "each") + " meets every key of the tile.";
     case Phase::softmax:
-      return where + fmt::format("the maximum rises in {} of {}; l takes the tile in.",
-                                 raised(step), step.rows);
+      return where + (step.rows == 1 ? raised(step) == 1 ? "the maximum rises" : "the maximum stays"
+                                     : fmt::format("the maximum rises in {} of {}", raised(step),
+                                                   step.rows)) +
+             "; l takes the tile in.";
     case Phase::output:
       return where + "O takes the tile in.";
     default:

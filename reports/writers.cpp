@@ -560,7 +560,10 @@ std::string trace_page(const Json& records) {
   for (const char c : json_lines(records))
     lines += c == '<' ? std::string("\\u003c") : std::string(1, c);
   const Json& head = records.front();
-  const Json view{{"title", head["case"].is_null() ? head["recipe"] : head["case"]["id"]},
+  const bool named = !head["case"].is_null();
+  const Json view{{"title", named ? head["case"]["id"] : head["recipe"]},
+                  {"heading", named ? head["case"]["id"].get<std::string>()
+                                    : head["algorithm"].get<std::string>() + ", step by step"},
                   {"records", lines}};
   return filled(trace_html, view, Escape::html);
 }
