@@ -62,8 +62,8 @@ void add_inside(Steps& all, const Problem& problem, const Kernel& kernel, std::i
       problem, first, std::min<std::int64_t>(kernel.Bc, all.shape.n_kv - first));
   std::vector<reference::TileStep> made;
   const State before = carries_before(all, tile);
-  const State after = reference::tiled_mirror(
-      keys, kernel.Bc, before, [&](const reference::TileStep& step) {
+  const State after =
+      reference::tiled_mirror(keys, kernel.Bc, before, [&](const reference::TileStep& step) {
         RowOfTile& row = all.rows[static_cast<std::size_t>(
             (step.batch_head * all.tiles + tile) * all.shape.n_q + step.row)];
         row.s.assign(step.s.begin(), step.s.end());

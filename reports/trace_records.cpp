@@ -124,9 +124,8 @@ private:
     std::int64_t count = 0;
     for (std::int64_t r = step.first_row; r < step.first_row + step.rows; ++r) {
       const float m = all_.row(step.batch_head, step.tile, r).carries.m;
-      const float before = step.tile == 0
-                               ? -std::numeric_limits<float>::infinity()
-                               : all_.row(step.batch_head, step.tile - 1, r).carries.m;
+      const float before = step.tile == 0 ? -std::numeric_limits<float>::infinity()
+                                          : all_.row(step.batch_head, step.tile - 1, r).carries.m;
       count += m > before ? 1 : 0;
     }
     return count;
@@ -138,17 +137,18 @@ private:
     if (step.phase == Phase::load_tile)
       return fmt::format("Tile {}: {} of K and V come to SRAM.", step.tile,
                          range("key", step.first_key, step.keys));
-    const std::string where = fmt::format("Tile {}, {}: ", step.tile,
-                                          range("row", step.first_row, step.rows));
+    const std::string where =
+        fmt::format("Tile {}, {}: ", step.tile, range("row", step.first_row, step.rows));
     switch (step.phase) {
     case Phase::load_block:
       return where + "Q, O, m and l come to SRAM.";
     case Phase::scores:
       return where + (step.rows == 1 ? "it" : "each") + " meets every key of the tile.";
     case Phase::softmax:
-      return where + (step.rows == 1 ? raised(step) == 1 ? "the maximum rises" : "the maximum stays"
-                                     : fmt::format("the maximum rises in {} of {}", raised(step),
-                                                   step.rows)) +
+      return where +
+             (step.rows == 1
+                  ? raised(step) == 1 ? "the maximum rises" : "the maximum stays"
+                  : fmt::format("the maximum rises in {} of {}", raised(step), step.rows)) +
              "; l takes the tile in.";
     case Phase::output:
       return where + "O takes the tile in.";
@@ -245,20 +245,19 @@ Json json_of(const numerics::Algorithm& algorithm) {
 }
 
 Json json_of(const numerics::Difference& differs) {
-  return {{"batch_head", differs.batch_head},     {"row", differs.row},
-          {"tile", differs.tile},                 {"quantity", differs.quantity},
-          {"column", differs.column},             {"kernel", short_number(differs.kernel)},
+  return {{"batch_head", differs.batch_head},
+          {"row", differs.row},
+          {"tile", differs.tile},
+          {"quantity", differs.quantity},
+          {"column", differs.column},
+          {"kernel", short_number(differs.kernel)},
           {"mirror", short_number(differs.mirror)}};
 }
 
 Json json_of(const numerics::FirstBad& bad, const numerics::Steps& all) {
   const numerics::TraceStep& carries = all.row(bad.batch_head, bad.tile, bad.row).carries;
-  return {{"step", bad.step},
-          {"batch_head", bad.batch_head},
-          {"row", bad.row},
-          {"tile", bad.tile},
-          {"quantity", carries.quantity},
-          {"state", name_of(carries.state)},
+  return {{"step", bad.step},  {"batch_head", bad.batch_head}, {"row", bad.row},
+          {"tile", bad.tile},  {"quantity", carries.quantity}, {"state", name_of(carries.state)},
           {"why", carries.why}};
 }
 
@@ -340,14 +339,15 @@ Json trace_records(const reference::Recipe& recipe, const numerics::EdgeCase* ed
 std::int64_t page_bytes(const Shape& shape, int Br, int Bc) {
   // With its comma, a normal float takes 12 bytes, an error in ulp 6.
   constexpr std::int64_t kTemplate = 48 << 10, kOfStep = 380, kNumber = 12, kUlp = 6;
-  constexpr std::int64_t kOfRow = 7 * kNumber + 14; // m_tile, m, alpha, sum p, alpha l, l; the truth
+  constexpr std::int64_t kOfRow =
+      7 * kNumber + 14; // m_tile, m, alpha, sum p, alpha l, l; the truth
   const std::int64_t tiles = (shape.n_kv + Bc - 1) / Bc;
   const std::int64_t inputs = shape.n_q * shape.d + shape.n_kv * (shape.d + shape.dv);
   const std::int64_t inside = 2 * shape.n_q * shape.n_kv; // S and p
   const std::int64_t rows = tiles * shape.n_q;
   return kTemplate + kOfStep * numerics::count_steps(shape, Br, Bc) +
-         shape.batch_heads * (kNumber * (inputs + inside) +
-                              rows * (kOfRow + shape.dv * (2 * kNumber + kUlp)));
+         shape.batch_heads *
+             (kNumber * (inputs + inside) + rows * (kOfRow + shape.dv * (2 * kNumber + kUlp)));
 }
 
 void require_page_fits(const Shape& shape, const Kernel& kernel) {

@@ -85,9 +85,10 @@ int trace(Options& options) {
   } else {
     fmt::print(std::cout, "{} steps of {} in {}\n", steps.steps.size(), kernel.id, options.out);
     if (!bad.is_null())
-      fmt::print(std::cout, "first {} at step {}, row {}, {}: {}\n", bad["state"].get<std::string>(),
-                 bad["step"].get<std::size_t>(), bad["row"].get<int>(),
-                 bad["quantity"].get<std::string>(), bad["why"].get<std::string>());
+      fmt::print(std::cout, "first {} at step {}, row {}, {}: {}\n",
+                 bad["state"].get<std::string>(), bad["step"].get<std::size_t>(),
+                 bad["row"].get<int>(), bad["quantity"].get<std::string>(),
+                 bad["why"].get<std::string>());
   }
   const bool documented = edge_case != nullptr && kernel.variant == "fa1" &&
                           edge_case->kind == numerics::EdgeKind::limit;
@@ -100,11 +101,12 @@ Command add_trace(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* app = program.add_subcommand(
       "trace", "A page on which the data of a small run moves, step by step");
-  app->footer("One offline page: what lies in HBM and SRAM, what each step moves, every number of it, and "
-              "where one goes bad first.\nKeys on it: arrows, space, Home, End; h for "
-              "hexadecimal; b for the first bad step. At most 64 tiles and 1 MiB.\n\n"
-              "Examples:\n  fa1lab trace ascending-every-tile --out t.html\n  fa1lab trace 'n_q=8 n_kv=12 "
-              "d=4' --kernel fa1.Br4xBc2 --out t.html");
+  app->footer(
+      "One offline page: what lies in HBM and SRAM, what each step moves, every number of it, and "
+      "where one goes bad first.\nKeys on it: arrows, space, Home, End; h for "
+      "hexadecimal; b for the first bad step. At most 64 tiles and 1 MiB.\n\n"
+      "Examples:\n  fa1lab trace ascending-every-tile --out t.html\n  fa1lab trace 'n_q=8 n_kv=12 "
+      "d=4' --kernel fa1.Br4xBc2 --out t.html");
   app->add_option(
          "ID|RECIPE|FILE", options->what,
          "An edge case of `fa1lab list cases`, a recipe (holds `=`), or a file that holds one")

@@ -72,8 +72,8 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
   };
   const auto example = GENERATE(values<Example>({
       {"", "want a command: one of report repro run check sweep list bench trace"},
-      {"frobnicate",
-       "command 'frobnicate' is unknown; want one of report repro run check sweep list bench trace"},
+      {"frobnicate", "command 'frobnicate' is unknown; want one of report repro run check sweep "
+                     "list bench trace"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
@@ -210,7 +210,8 @@ TEST_CASE("a disk that is full behind the output is status 2", "[reports][quick]
 }
 
 TEST_CASE("help has an example for every command", "[reports][quick]") {
-  const auto* const command = GENERATE("report", "repro", "run", "check", "sweep", "list", "bench", "trace");
+  const auto* const command =
+      GENERATE("report", "repro", "run", "check", "sweep", "list", "bench", "trace");
   CAPTURE(command);
 
   const Answer answer = fa1lab(std::string(command) + " --help");

@@ -30,8 +30,7 @@ struct Traced {
 
   Traced(std::string_view text, std::string_view id)
       : recipe(reference::parse_recipe(text)), problem(reference::make_problem(recipe)),
-        kernel(kernels::find_kernel(id, problem.shape)),
-        steps(numerics::steps_of(problem, kernel)),
+        kernel(kernels::find_kernel(id, problem.shape)), steps(numerics::steps_of(problem, kernel)),
         records(reports::trace_records(recipe, nullptr, problem, kernel, steps)) {}
 };
 
@@ -118,7 +117,8 @@ TEST_CASE("the page holds the records that --json prints, and asks for nothing f
   }
 }
 
-TEST_CASE("what stands in a record cannot end the element that holds it", "[reports][trace][quick]") {
+TEST_CASE("what stands in a record cannot end the element that holds it",
+          "[reports][trace][quick]") {
   Traced traced("n_q=1 n_kv=1", "fa1.Br4xBc2");
   const std::string ordinary = reports::trace_page(traced.records);
   traced.records.front()["says"] = "</script><script>alert(1)</script>";
