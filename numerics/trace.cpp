@@ -227,12 +227,14 @@ Step step_with(const Tile& tile, const Fault& fault) {
   return step;
 }
 
-/// Two results of the step are the same when no rounding of fp32 tells them apart.
+/// No rounding of fp32 tells them apart: for naming a cause, not for judging.
+bool alike(double a, double b) {
+  constexpr double kAlike = 1e-4;
+  return std::fabs(a - b) <= kAlike * (std::fabs(a) + std::fabs(b));
+}
+
+/// Two results of the step are the same.
 bool matches(const Step& step, double l, std::span<const double> O) {
-  constexpr double kAlike = 1e-4; // for naming a cause, not for judging
-  const auto alike = [](double a, double b) {
-    return std::fabs(a - b) <= kAlike * (std::fabs(a) + std::fabs(b));
-  };
   if (!alike(step.l, l))
     return false;
   for (std::size_t i = 0; i < O.size(); ++i)
@@ -281,6 +283,24 @@ std::string diagnose(const Tile& tile, bool special) {
   if (std::string stuck = stagnation(tile); !stuck.empty())
     return stuck;
   return fault_pattern(tile);
+}
+
+/// Which quantity of a tile that is not right is bad first, in the order in which the tile makes them.
+std::string_view first_bad_quantity(const Tile& tile, bool gives_l_and_m) {
+  if (!score_overflow(tile).empty())
+    return "S";
+  if (!gives_l_and_m)
+    return "O";
+  const float m_new = tile.m_new(), m = tile.after.m[0], l = tile.after.l[0];
+  if (m != m_new && !alike(double{m}, double{m_new}))
+    return "m";
+  if (!std::isnan(tile.before.m[0]) && std::isnan(std::exp(tile.before.m[0] - m_new)))
+    return "alpha";
+  for (std::size_t c = 0; c < tile.columns(); ++c)
+    if (const float s = tile.score(c); !std::isnan(s) && std::isnan(std::exp(s - m_new)))
+      return "p";
+  const bool l_is_right = alike(step_with(tile, {}).l, double{l}) && stagnation(tile).empty();
+  return l_is_right ? "O" : "l";
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -400,6 +420,7 @@ TraceStep make_step(const Row& row, const Kernel& kernel, std::int64_t tile,
                  {},
                  {},
                  StepState::right,
+                 {},
                  {}};
   const Problem keys = reference::slice_keys(row.problem, first, count);
   const Tile here{keys, first, kernel.Bc, before, after};
@@ -418,9 +439,11 @@ TraceStep make_step(const Row& row, const Kernel& kernel, std::int64_t tile,
     if (std::string stuck = stagnation(here); !stuck.empty()) {
       step.state = StepState::off;
       step.why = std::move(stuck);
+      step.quantity = "l";
     }
     return step;
   }
+  step.quantity = first_bad_quantity(here, kernel.gives_l_and_m);
   const std::string cause = diagnose(here, found.special);
   if (!cause.empty())
     step.why = found.why + ": " + cause;

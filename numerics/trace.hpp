@@ -27,6 +27,7 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fa1::numerics {
@@ -49,6 +50,8 @@ struct TraceStep {
   std::vector<double> ulps; ///< |O - truth| in ulp of the truth, per column
   StepState state = StepState::right;
   std::string why; ///< off and suspicious steps: what is wrong and from where it came
+  /// off and suspicious steps: the first quantity of the tile that is bad: S, alpha, p, m, l or O
+  std::string_view quantity;
 };
 
 struct Trace {

@@ -9,6 +9,7 @@
 #include "reports/commands/repro.hpp"
 #include "reports/commands/run.hpp"
 #include "reports/commands/sweep.hpp"
+#include "reports/commands/trace.hpp"
 #include "reports/environment.hpp"
 
 #include <fmt/format.h>
@@ -75,7 +76,7 @@ int start(int count, char** words) {
   program.require_subcommand(1);
   const std::array commands{add_report(program), add_repro(program), add_run(program),
                             add_check(program),  add_sweep(program), add_list(program),
-                            add_bench(program)};
+                            add_bench(program),  add_trace(program)};
 
   std::string names;
   for (const Command& command : commands)

@@ -798,4 +798,18 @@ std::vector<ReportFile> report_files(const Json& report, const Json& costs) {
   return files;
 }
 
+std::string trace_page(const Json& records) {
+  // Nothing inside a string may end the element that holds the records.
+  std::string lines;
+  for (const char c : json_lines(records))
+    lines += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  const Json& head = records.front();
+  const bool named = !head["case"].is_null();
+  const Json view{{"title", named ? head["case"]["id"] : head["recipe"]},
+                  {"heading", named ? head["case"]["id"].get<std::string>()
+                                    : head["algorithm"].get<std::string>() + ", step by step"},
+                  {"records", lines}};
+  return filled(trace_html, view, Escape::html);
+}
+
 } // namespace fa1::reports

@@ -40,4 +40,7 @@ std::vector<std::string> report_file_names();
 /// costs.csv, plots/costs.svg and the section "What the truth costs" of the two pages only.
 std::vector<ReportFile> report_files(const Json& report, const Json& costs);
 
+/// The page of `fa1lab trace`: the records of trace_records.hpp, and what draws them.
+std::string trace_page(const Json& records);
+
 } // namespace fa1::reports

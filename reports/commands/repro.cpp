@@ -10,6 +10,7 @@
 #include "reports/arguments.hpp"
 #include "reports/diagnosis.hpp"
 #include "reports/records.hpp"
+#include "reports/subject.hpp"
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
@@ -17,8 +18,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -37,52 +36,6 @@ void line(std::ostream& out, std::string_view name, std::string_view text) {
 // ---------------------------------------------------------------------------------------------------
 // What is asked for
 // ---------------------------------------------------------------------------------------------------
-
-bool is_recipe(std::string_view text) {
-  const auto start = text.find_first_not_of(" \t");
-  return start != std::string_view::npos && text[start] != '#' &&
-         text.find('=') != std::string_view::npos;
-}
-
-std::string recipe_in(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file)
-    throw UsageError(fmt::format("file '{}' cannot be read", path.string()));
-  for (std::string text; std::getline(file, text);) {
-    if (!text.empty() && text.back() == '\r')
-      text.pop_back();
-    if (is_recipe(text))
-      return text;
-  }
-  throw UsageError(fmt::format("file '{}' holds no recipe; want a line such as n_q=3 n_kv=70 d=5",
-                               path.string()));
-}
-
-const numerics::EdgeCase* edge_case_named(std::string_view id) {
-  for (const numerics::EdgeCase& edge_case : numerics::all_edge_cases())
-    if (edge_case.id == id)
-      return &edge_case;
-  return nullptr;
-}
-
-/// The recipe that `what` is or holds.
-std::string recipe_of(const std::string& what) {
-  if (is_recipe(what))
-    return what;
-  std::error_code no_matter;
-  if (std::filesystem::is_directory(what, no_matter))
-    throw UsageError(
-        fmt::format("'{}' is a folder; want a file whose first recipe is to be run", what));
-  if (std::filesystem::exists(what, no_matter))
-    return recipe_in(what);
-  try {
-    numerics::find_edge_case(what); // names the nearest
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(
-        fmt::format("{}; nor is it a file, nor a recipe, which holds `=`", error.what()));
-  }
-  throw UsageError(fmt::format("'{}' is neither an edge case, nor a file, nor a recipe", what));
-}
 
 std::optional<Backend> backend_of(const ReproOptions& options) {
   if (options.backend.empty())
@@ -126,15 +79,7 @@ const Kernel& kernel_asked(ReproOptions& options, const numerics::EdgeCase& edge
     return numerics::kernel_for(edge_case, backend.value_or(Backend::cpu));
   const reference::Shape shape = reference::shape_of(reference::parse_recipe(edge_case.recipe()));
   const Kernel& named = kernel_asked(options, shape);
-  if (named.id == options.choice.kernel || numerics::can_express(edge_case, named))
-    return named;
-  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
-    for (const Kernel& kernel : table)
-      if (kernel.id.starts_with(options.choice.kernel + ".") &&
-          kernel.backend == backend.value_or(Backend::cpu) &&
-          numerics::can_express(edge_case, kernel))
-        return kernel;
-  return named;
+  return with_tile_of(edge_case, named, options.choice.kernel, backend.value_or(Backend::cpu));
 }
 
 Kernel with_schedule(const Kernel& kernel, const std::string& text) {

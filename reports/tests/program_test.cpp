@@ -71,9 +71,9 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
     const char* says;
   };
   const auto example = GENERATE(values<Example>({
-      {"", "want a command: one of report repro run check sweep list bench"},
-      {"frobnicate",
-       "command 'frobnicate' is unknown; want one of report repro run check sweep list bench"},
+      {"", "want a command: one of report repro run check sweep list bench trace"},
+      {"frobnicate", "command 'frobnicate' is unknown; want one of report repro run check sweep "
+                     "list bench trace"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
@@ -114,6 +114,16 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"bench --d 257", "--d 257: want a whole number from 1 to 256"},
       {"bench --keys 131073", "want at most 131072 keys for this d"},
       {"bench --min-time 0", "--min-time 0: want seconds"},
+      {"trace", "trace: ID|RECIPE|FILE is required"},
+      {"trace nothing", "trace: --out is required"},
+      {"trace nothing --out t.html", "edge case 'nothing' is unknown"},
+      {"trace n_kv=4 --out /none/there.html", "cannot write '/none/there.html': No such file"},
+      {"trace n_kv=4 --out /dev/full", "cannot write '/dev/full': No space left on device"},
+      {"trace l-stagnation --json", "n_kv up to 64 fits"},
+      {"trace 'n_q=64 n_kv=64 d=256' --json", "want a smaller problem or wider tiles"},
+      {"trace n_kv=4 --stranger o --json", "cannot go on from given O, l and m"},
+      {"trace n_kv=4 --stranger olm --json",
+       "the steps of variant 'stranger' are not known; want fa1, its mutants or its rewrites"},
   }));
   CAPTURE(example.words);
 
@@ -200,7 +210,8 @@ TEST_CASE("a disk that is full behind the output is status 2", "[reports][quick]
 }
 
 TEST_CASE("help has an example for every command", "[reports][quick]") {
-  const auto* const command = GENERATE("report", "repro", "run", "check", "sweep", "list", "bench");
+  const auto* const command =
+      GENERATE("report", "repro", "run", "check", "sweep", "list", "bench", "trace");
   CAPTURE(command);
 
   const Answer answer = fa1lab(std::string(command) + " --help");
@@ -315,6 +326,38 @@ TEST_CASE("with --json every command prints one object a line", "[reports][quick
   std::istringstream in(answer.out);
   for (std::string line; std::getline(in, line);)
     CHECK(nlohmann::json::parse(line)["what"] == example.what);
+}
+
+TEST_CASE("a trace writes a page, says how it went, and its status is that of what it shows",
+          "[reports][trace][quick]") {
+  struct Example {
+    const char* words;
+    int status;
+    const char* says;
+  };
+  const auto example = GENERATE(values<Example>({
+      {"ascending-every-tile", 0, "13 steps of fa1.Br1xBc1xD1.cpu in "},
+      {"inf-first-tile", 0, "first off at step 4, row 0, alpha: "}, // a documented limit
+      {"'n_q=3 n_kv=7 d=5 order=ascending' --kernel mutant.no_alpha_on_O.Br4xBc2", 1,
+       "the carried O is not rescaled by alpha"},
+      {"n_kv=0", 0, "1 steps of "},
+      {"n_q=0", 0, "1 steps of "},
+  }));
+  CAPTURE(example.words);
+  const Scratch scratch;
+  const std::string out = scratch / "t.html";
+
+  const Answer answer = fa1lab(std::string("trace ") + example.words + " --out " + out);
+  const Answer records = fa1lab(std::string("trace ") + example.words + " --json");
+
+  CAPTURE(answer.out);
+  CHECK(answer.status == example.status);
+  CHECK_THAT(answer.out, ContainsSubstring(example.says));
+  CHECK(records.status == example.status);
+  CHECK_THAT(text_of(out), StartsWith("<!doctype html>") && ContainsSubstring(records.out));
+  std::istringstream in(records.out);
+  for (std::string line; std::getline(in, line);)
+    CHECK(nlohmann::json::parse(line).contains("what"));
 }
 
 TEST_CASE("a sweep writes its table, and its records to a file", "[reports][quick]") {

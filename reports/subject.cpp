@@ -1,0 +1,75 @@
+#include "reports/subject.hpp"
+
+#include "reports/command.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+namespace fa1::reports {
+namespace {
+
+using kernels::Kernel;
+
+bool is_recipe(std::string_view text) {
+  const auto start = text.find_first_not_of(" \t");
+  return start != std::string_view::npos && text[start] != '#' &&
+         text.find('=') != std::string_view::npos;
+}
+
+std::string recipe_in(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file)
+    throw UsageError(fmt::format("file '{}' cannot be read", path.string()));
+  for (std::string text; std::getline(file, text);) {
+    if (!text.empty() && text.back() == '\r')
+      text.pop_back();
+    if (is_recipe(text))
+      return text;
+  }
+  throw UsageError(fmt::format("file '{}' holds no recipe; want a line such as n_q=3 n_kv=70 d=5",
+                               path.string()));
+}
+
+} // namespace
+
+const numerics::EdgeCase* edge_case_named(std::string_view id) {
+  for (const numerics::EdgeCase& edge_case : numerics::all_edge_cases())
+    if (edge_case.id == id)
+      return &edge_case;
+  return nullptr;
+}
+
+std::string recipe_of(const std::string& what) {
+  if (is_recipe(what))
+    return what;
+  std::error_code no_matter;
+  if (std::filesystem::is_directory(what, no_matter))
+    throw UsageError(
+        fmt::format("'{}' is a folder; want a file whose first recipe is to be run", what));
+  if (std::filesystem::exists(what, no_matter))
+    return recipe_in(what);
+  try {
+    numerics::find_edge_case(what); // names the nearest
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(
+        fmt::format("{}; nor is it a file, nor a recipe, which holds `=`", error.what()));
+  }
+  throw UsageError(fmt::format("'{}' is neither an edge case, nor a file, nor a recipe", what));
+}
+
+const Kernel& with_tile_of(const numerics::EdgeCase& edge_case, const Kernel& named,
+                           const std::string& asked, kernels::Backend backend) {
+  if (named.id == asked || numerics::can_express(edge_case, named))
+    return named;
+  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
+    for (const Kernel& kernel : table)
+      if (kernel.id.starts_with(asked + ".") && kernel.backend == backend &&
+          numerics::can_express(edge_case, kernel))
+        return kernel;
+  return named;
+}
+
+} // namespace fa1::reports

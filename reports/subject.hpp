@@ -1,0 +1,27 @@
+/// What a command is asked about: an edge case by its id, a recipe, or a file that holds one; and the
+/// kernel that shows an edge case.
+///
+/// Errors   UsageError of one line that names what was found and what would be right
+#pragma once
+
+#include "kernels/kernel.hpp"
+#include "numerics/edge_cases.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace fa1::reports {
+
+/// nullptr where no edge case has this id.
+const numerics::EdgeCase* edge_case_named(std::string_view id);
+
+/// The recipe that `what` is (it holds `=`), or the first one in the file of that name.
+std::string recipe_of(const std::string& what);
+
+/// `named` where it can express the case or `asked` is its whole id; else the instance that `asked` is a
+/// part of, on `backend`, that can; else `named`.
+const kernels::Kernel& with_tile_of(const numerics::EdgeCase& edge_case,
+                                    const kernels::Kernel& named, const std::string& asked,
+                                    kernels::Backend backend);
+
+} // namespace fa1::reports
