@@ -216,7 +216,8 @@ private:
   Lane& pop();
   void push(Lane& lane);
   void queue_all();
-  void queue_in_order(std::span<Lane*> lanes);
+  enum class Position { behind, in_front }; // of all that can run
+  void queue_in_order(std::span<Lane*> lanes, Position position);
   void complete(NamedBarrier& barrier);
   void complete(Warp& warp, unsigned first_lane, unsigned group_index);
   std::exception_ptr stuck() const;
@@ -436,8 +437,8 @@ void Engine::queue_all() {
   }
 }
 
-/// Behind all that can run; `lanes` come in ascending order.
-void Engine::queue_in_order(std::span<Lane*> lanes) {
+/// `lanes`, which come in ascending order, will run in that of the schedule.
+void Engine::queue_in_order(std::span<Lane*> lanes, Position position) {
   switch (config_.schedule.order) {
   case Schedule::Order::forward:
     break;
@@ -450,8 +451,16 @@ void Engine::queue_in_order(std::span<Lane*> lanes) {
     }
     break;
   }
-  for (Lane* const lane : lanes) {
-    push(*lane);
+  if (position == Position::behind) {
+    for (Lane* const lane : lanes) {
+      push(*lane);
+    }
+    return;
+  }
+  for (auto lane = lanes.rbegin(); lane != lanes.rend(); ++lane) {
+    queue_head_ = queue_head_ == 0 ? count() - 1 : queue_head_ - 1;
+    queue_[queue_head_] = *lane;
+    ++queue_size_;
   }
 }
 
@@ -616,8 +625,9 @@ void Engine::arrive_at_named_barrier(BarrierWord word, unsigned id, unsigned thr
   }
 }
 
-/// As many warps as it counts have come: those that wait may run again, in schedule order, behind
-/// all that could run before.
+/// As many warps as it counts have come: those that wait may run again. Whether they overtake those
+/// that could run before is a matter of the schedule too: a barrier that is missing elsewhere shows
+/// only where some warps are far ahead of others.
 void Engine::complete(NamedBarrier& barrier) {
   ++stats_.named_barriers;
   released_.clear();
@@ -637,7 +647,10 @@ void Engine::complete(NamedBarrier& barrier) {
     const race::Unseen unseen;
     barrier.token.reset();
   }
-  queue_in_order(released_);
+  const Schedule::Order order = config_.schedule.order;
+  const bool overtake = order == Schedule::Order::reverse ||
+                        (order == Schedule::Order::shuffled && random_.below(2) == 0);
+  queue_in_order(released_, overtake ? Position::in_front : Position::behind);
 }
 
 std::uint64_t Engine::arrive_in_warp(WarpOperation operation, unsigned mask, std::uint64_t operand,
@@ -736,7 +749,7 @@ void Engine::complete(Warp& warp, unsigned first_lane, unsigned group_index) {
     }
   }
 
-  queue_in_order({members.data(), size});
+  queue_in_order({members.data(), size}, Position::behind);
 }
 
 /// Nobody can run although some have not returned. Says who waits where.

@@ -5,7 +5,9 @@
 /// Order     a block runs on one OS thread from start to end and never moves; its threads run one
 ///           at a time, each from one synchronisation point to the next, in the order of the
 ///           Schedule (shuffled anew at every barrier). For any two threads, forward and reverse
-///           together execute both orders of every phase. Interleavings *inside* a phase are not
+///           together execute both orders of every phase. Threads that leave a named barrier run
+///           behind all that can run (forward), before them (reverse), or either by chance
+///           (shuffled). Interleavings *inside* a phase are not
 ///           explored: the race-checking build (FA1_SANITIZE=thread) covers those.
 /// Blocks    are handed out in ascending order to `os_threads` OS threads; with one, they run one
 ///           after the other
