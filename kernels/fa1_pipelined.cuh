@@ -4,8 +4,7 @@
 /// Shapes    as fa1.cuh
 /// Launch    grid (batch_heads, any: query blocks are dealt out over y), block of exactly
 ///           kPipelineThreads = 256; 4 D (2 Br + 4 Bc) + 8 Br Bc + 16 Br bytes of shared memory
-/// Requires  O, l, m hold the carries of the keys before these: O normalised, as every launch leaves
-///           it
+/// Requires  O, l, m hold the carries of the keys before these: O normalised, as a launch leaves it
 /// Roles     load        1 warp    Q once, then K and V tile by tile, into buffer tile % 2
 ///           score       2 warps   S = scale Q K^T
 ///           softmax     2 warps   m, alpha, l; P in the place of S; a thread to a row
@@ -18,8 +17,8 @@
 ///                           score <------- S is free -------- correction
 ///
 ///           A double arrow has one back, too: the buffer is free again. From the third tile on a
-///           role waits before it fills a buffer until the tile in it, two tiles back, is done with.
-///           So up to two tiles are on their way at every arrow: scores of the next are made while
+///           role waits before it fills a buffer until the tile two back, which is in it, is done
+///           with. So up to two tiles are on their way at every arrow: scores of the next are made while
 ///           this one is exponentiated and the one before is added up. Whoever waits for S has
 ///           waited for Q and K, and whoever waits for A has waited for m and l.
 ///           Each of the 15 named barriers has one role that arrives and one that waits, and none

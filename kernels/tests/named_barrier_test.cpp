@@ -256,6 +256,27 @@ TEST_CASE("the threads that leave a named barrier run in the order of the schedu
   CHECK(std::is_permutation(shuffled.begin(), shuffled.end(), upwards.begin(), upwards.end()));
 }
 
+TEST_CASE(
+    "the threads that leave a named barrier run behind all others in forward order and before "
+    "them in reverse",
+    "[kernels][executor][quick]") {
+  const bool reverse = GENERATE(false, true);
+  const unsigned alone = reverse ? 0 : 2; // the warp that runs last and does not wait
+  std::vector<unsigned> warps(96);
+  std::atomic<unsigned> count{0};
+
+  launch(one_block(96, reverse ? Schedule::reverse() : Schedule::forward()), [&] {
+    const unsigned warp = threadIdx.x / 32;
+    if (warp != alone) {
+      fa1_barrier_sync(5, 64);
+    }
+    warps[count.fetch_add(1, std::memory_order_relaxed)] = warp;
+  });
+
+  CHECK(warps.front() == 2); // forward the one that did not wait, in reverse the first that did
+  CHECK(warps.back() == (reverse ? 0 : 1));
+}
+
 TEST_CASE("a warp that is not full counts as a whole one", "[kernels][executor][quick]") {
   const unsigned threads = GENERATE(1U, 33U, 63U);
   const unsigned whole = (threads + 31) / 32 * 32;

@@ -141,7 +141,7 @@ bool is_the_recurrence(const std::string& sizes, simt::Schedule schedule, unsign
   GENERATE(simt::Schedule::forward(), simt::Schedule::reverse(), simt::Schedule::shuffled(3),      \
            simt::Schedule::shuffled(8))
 
-/// So many shuffled orders are tried. The rarest sign, of V not waited for, shows in one of sixteen.
+/// So many shuffled orders are tried. The rarest sign, of V not waited for, shows in a sixteenth.
 constexpr std::uint32_t kOrders = 64;
 
 /// What gives away that a barrier is left out; empty if nothing does in this order.
@@ -203,7 +203,7 @@ TEST_CASE("fa1_pipelined goes on from the carries of a launch before, and keeps 
 
   for (const Problem* part : {&first, &second})
     run_plainly(*part, expected, 5);
-  for (const Problem* part : {&first, &none, &second})
+  for (const Problem* part : {&none, &first, &none, &second})
     run_pipelined<3, 5, 8>(*part, found, simt::Schedule::forward());
 
   CHECK(same_bits(found, expected));
