@@ -18,9 +18,9 @@
 ///
 ///           A double arrow has one back, too: the buffer is free again. From the third tile on a
 ///           role waits before it fills a buffer until the tile two back, which is in it, is done
-///           with. So up to two tiles are on their way at every arrow: scores of the next are made while
-///           this one is exponentiated and the one before is added up. Whoever waits for S has
-///           waited for Q and K, and whoever waits for A has waited for m and l.
+///           with. So up to two tiles are on their way at every arrow: scores of the next are made
+///           while this one is exponentiated and the one before is added up. Whoever waits for S
+///           has waited for Q and K, and whoever waits for A has waited for m and l.
 ///           Each of the 15 named barriers has one role that arrives and one that waits, and none
 ///           is left with arrivals. Between query blocks the pipeline runs empty: __syncthreads.
 /// Order     as fa1_deferred.cuh: O, l and m are its own bit for bit at equal tiles where neither

@@ -99,8 +99,8 @@ std::vector<unsigned> what_the_consumer_reads() {
   return expected;
 }
 
-/// Warps 0 and 1 pass the barrier, and then warps 2 and 3, who learn nothing of the first two. Forward
-/// and reverse order keep the pairs apart; a program must not rely on it.
+/// Warps 0 and 1 pass the barrier, and then warps 2 and 3, who learn nothing of the first two.
+/// Forward and reverse order keep the pairs apart; a program must not rely on it.
 __global__ void pairs_in_turn(int* out) {
   FA1_SHARED(int, value, );
   if (threadIdx.x == 0) {
@@ -173,7 +173,7 @@ __global__ void leaves_before(unsigned leaving) {
 
 constexpr unsigned kHalvesLine = __LINE__ + 3;
 __global__ void halves_of_a_warp() {
-  if (threadIdx.x % 32 < 16) {
+  if (threadIdx.x % 32 < 16) { // NOLINT(bugprone-branch-clone): two calls, on lines of their own
     fa1_barrier_sync(3, 64);
   } else {
     fa1_barrier_sync(3, 64); // kHalvesLine + 2
