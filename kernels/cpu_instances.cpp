@@ -11,15 +11,24 @@
 namespace fa1::kernels {
 namespace {
 
-#define FA1_VARIANT(name, statement)                                                               \
+#define FA1_VARIANT(name, statement, tiles, plan, outputs, ...)                                    \
   struct name##_variant {                                                                          \
     static constexpr const char* kName = #name;                                                    \
     static constexpr const char* kStatement = statement;                                           \
+    static constexpr Plan kPlan = Plan::plan;                                                      \
+    static constexpr Outputs kOutputs = Outputs::outputs;                                          \
     template <int D> static void start(const DeviceArguments& a) {                                 \
-      name##_start<D>(a.O, a.l, a.m, a.n_q);                                                       \
+      fa1_start<D>(a.O, a.l, a.m, a.n_q);                                                          \
     }                                                                                              \
     template <int Br, int Bc, int D> static void step(const DeviceArguments& a) {                  \
-      name<Br, Bc, D>(a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                       \
+      if constexpr (kPlan == Plan::scores || kPlan == Plan::key_ranges)                            \
+        name<Br, Bc, D>(a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale, a.scratch);          \
+      else                                                                                         \
+        name<Br, Bc, D>(a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                     \
+    }                                                                                              \
+    template <int D> static void finish(const DeviceArguments& a) {                                \
+      if constexpr (kPlan == Plan::key_ranges)                                                     \
+        merge_ranges<D>(a.scratch, a.O, a.l, a.m, a.n_q, kKeyRanges);                              \
     }                                                                                              \
   };
 #include "kernels/variants.def"
@@ -27,11 +36,10 @@ namespace {
 
 } // namespace
 
-#define FA1_VARIANT(name, statement)                                                               \
+#define FA1_VARIANT(name, statement, tiles, ...)                                                   \
   InstanceTable FA1_JOIN(name, FA1_MODE, FA1_D)();                                                 \
   InstanceTable FA1_JOIN(name, FA1_MODE, FA1_D)() {                                                \
-    using Here = Rows<name##_variant, FA1_D, TilesFor<FA1_D>::type>;                               \
-    return {Here::kRows, sizeof(Here::kRows) / sizeof(Here::kRows[0])};                            \
+    return Rows<name##_variant, FA1_D, tiles<FA1_D>::type>::table();                               \
   }
 #include "kernels/variants.def"
 

@@ -9,13 +9,17 @@
 namespace fa1::kernels {
 namespace {
 
-/// Variant has kName, kStatement, start<D> and step<Br, Bc, D>.
+/// Variant has kName, kStatement, kPlan, kOutputs, start<D>, step<Br, Bc, D> and finish<D>. One row
+/// more than `count`, because there may be none.
 template <class Variant, int D, class List> struct Rows;
 template <class Variant, int D, int... Br, int... Bc>
 struct Rows<Variant, D, Tiles<Tile<Br, Bc>...>> {
-  static constexpr Instance kRows[] = {{Variant::kName, Variant::kStatement, Br, Bc, D,
-                                        &Variant::template start<D>,
-                                        &Variant::template step<Br, Bc, D>}...};
+  static constexpr Instance kRows[] = {
+      {Variant::kName, Variant::kStatement, Br, Bc, D, Variant::kPlan, Variant::kOutputs,
+       &Variant::template start<D>, &Variant::template step<Br, Bc, D>,
+       &Variant::template finish<D>}...,
+      {}};
+  static constexpr InstanceTable table() { return {kRows, sizeof...(Br)}; }
 };
 
 } // namespace

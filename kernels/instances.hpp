@@ -31,6 +31,22 @@ template <> struct TilesFor<256> {
   using type = Tiles<Tile<1, 1>, Tile<1, 4>, Tile<4, 2>, Tile<8, 4>, Tile<3, 5>, Tile<16, 16>>;
 };
 
+/// The other kernels of the family: three tiles, Br larger and smaller than Bc and equal to it, for
+/// a few head dimensions. They are there to be compared, so shapes that fa1 has been asked in need
+/// not be asked of all again.
+template <int D> struct FamilyTiles { using type = Tiles<>; };
+template <> struct FamilyTiles<1> { using type = Tiles<Tile<4, 2>, Tile<3, 5>, Tile<16, 16>>; };
+template <> struct FamilyTiles<4> : FamilyTiles<1> {};
+template <> struct FamilyTiles<8> : FamilyTiles<1> {};
+template <> struct FamilyTiles<64> : FamilyTiles<1> {};
+
+/// For a kernel that takes one key at a time.
+template <int D> struct SingleKeys { using type = Tiles<>; };
+template <> struct SingleKeys<1> { using type = Tiles<Tile<1, 1>, Tile<16, 1>>; };
+template <> struct SingleKeys<4> : SingleKeys<1> {};
+template <> struct SingleKeys<8> : SingleKeys<1> {};
+template <> struct SingleKeys<64> : SingleKeys<1> {};
+
 /// A wrong kernel needs few shapes to be caught.
 using TilesOfMutants = Tiles<Tile<1, 1>, Tile<4, 2>, Tile<3, 5>, Tile<8, 4>>;
 
@@ -46,6 +62,24 @@ struct DeviceArguments {
   long long n_q;
   long long n_kv;
   float scale;
+  float* scratch; ///< as many floats as the plan says
+};
+
+/// How a kernel spreads over the grid, whose x counts batch-heads, and what else its launch needs.
+enum class Plan {
+  batch_heads, ///< nothing else
+  row_blocks,  ///< y: blocks of Br query rows
+  scores,      ///< y as row_blocks; scratch for n_q n_kv floats per batch-head
+  key_ranges ///< y: kKeyRanges ranges of keys; scratch for a state each; a second kernel merges them
+};
+
+/// Into so many ranges a Plan::key_ranges cuts the keys; some are empty where there are few tiles.
+inline constexpr int kKeyRanges = 3;
+
+/// What a kernel writes besides O.
+enum class Outputs {
+  l_and_m,
+  LSE ///< in the place of m; the launch then makes l = 1, so that m + ln l is the LSE all the same
 };
 
 /// One kernel instance. On the CPU `start` and `step` run one CUDA thread; on the GPU they launch
@@ -54,8 +88,11 @@ struct Instance {
   const char* variant;
   const char* statement;
   int Br, Bc, D;
+  Plan plan;
+  Outputs outputs;
   void (*start)(const DeviceArguments&);
   void (*step)(const DeviceArguments&);
+  void (*finish)(const DeviceArguments&); ///< the second kernel of Plan::key_ranges
 };
 
 struct InstanceTable {

@@ -48,6 +48,17 @@ struct Launch {
 
 enum class Backend { cpu, cuda };
 
+/// In which order a kernel that we know rounds; numerics/bounds.hpp counts the roundings of each.
+enum class Order {
+  every_tile,   ///< O divided at every tile; alpha l is one rounded product, used twice
+  tile_maximum, ///< the same with p against the tile's own maximum, corrected by exp(m_tile - m_new)
+  at_end,       ///< l and O rescaled apart, one division at the end of each launch
+  lagging,      ///< the same, rescaled only when the maximum has grown by more than kLag
+  rows_of_S,    ///< m, then l over all keys in order, then p / l, then sums of p v
+  two_fetches,  ///< l as at_end; then p against the last m, sums of p v, one division
+  ranges        ///< kKeyRanges ranges of whole tiles, each as at_end, merged in order
+};
+
 /// The facts about a kernel's arithmetic that its error bound depends on (numerics/bounds.hpp).
 struct Arithmetic {
   /// False for a kernel whose insides nobody told us: sums in any order, any tiles or none, natural
@@ -62,6 +73,32 @@ struct Arithmetic {
   /// c: expf(x) = e^x (1 + e), |e| <= c u; glibc 2.36 measured over all floats
   double exp_error = 1.0033;
   double exp_underflow = 0x1p-150; ///< largest absolute error of an expf below the normal range
+  Order order = Order::every_tile; ///< of a known kernel
+  /// Every tile may have been a launch of its own, from the carries of the one before.
+  bool carried = false;
+  bool gives_LSE = false; ///< l and m leave the kernel as one rounded number: m = LSE, l = 1
+
+  /// 8 ln 2, rounded up.
+  static constexpr double kLag = 5.5452;
+
+  /// m is the maximum of the computed scores and l the sum at it. Where not, m + ln l is the LSE all
+  /// the same.
+  bool m_is_maximum() const { return !gives_LSE && order != Order::lagging; }
+  /// No weight exceeds this.
+  double largest_weight() const { return known && order == Order::lagging ? 256.0 : 1.0; }
+  /// The same kernel over carries, see `carried`.
+  Arithmetic over_carries() const {
+    Arithmetic other = *this;
+    other.carried = true;
+    return other;
+  }
+};
+
+/// A row of the catalogue of invariants that a kernel does not hold as it stands.
+struct GivenUp {
+  std::string_view law;
+  bool within_bound; ///< it holds within the kernel's bound; otherwise it is not asked
+  std::string_view why;
 };
 
 struct Kernel {
@@ -73,6 +110,10 @@ struct Kernel {
   Arithmetic arithmetic;
   bool gives_l_and_m = true;
   bool resumes = true;
+  std::string_view traffic; ///< floats per array and batch-head, see variants.def; empty: not told
+  std::vector<GivenUp> given_up;
+  /// What FA1's order of operations gives bit for bit is asked bit for bit.
+  bool bitwise = true;
   bool mutant = false;
   std::string fault;     ///< mutants: the group it belongs to, as mutants.def names it
   std::string killed_by; ///< mutants: the id of the law that must catch it; empty where none can
@@ -84,6 +125,8 @@ struct Kernel {
   /// The words of a command line that name it.
   std::string chosen_by() const { return asked_by.empty() ? "--kernel " + id : asked_by; }
   bool serves(const Shape& shape) const { return shape.d <= D && shape.dv <= D; }
+  /// nullptr where the law holds as it stands.
+  const GivenUp* gives_up(std::string_view law) const;
 };
 
 class KernelError : public std::runtime_error {

@@ -20,6 +20,13 @@ std::string cuda_obstacle();
 /// The instances compiled for the GPU; empty without CUDA.
 std::vector<Instance> cuda_instances();
 
+/// Blocks of a launch's grid in y, by the instance's plan.
+unsigned grid_y_of(const Instance& instance, const Shape& shape);
+/// Floats of scratch, by the instance's plan.
+std::int64_t scratch_of(const Instance& instance, const Shape& shape);
+/// Where m holds LSE: l = 1, or NaN beside a NaN.
+void complete_l(const Instance& instance, const Arguments& arguments);
+
 void launch_cuda(const Instance& instance, const Arguments& arguments, const Launch& launch);
 
 /// Matrices copied to D columns; `data` is the caller's own array where no copy is needed.

@@ -1,6 +1,7 @@
 #include "kernels/launch.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace fa1::kernels {
@@ -14,6 +15,41 @@ Padded::Padded(const float* source, std::int64_t rows, std::int64_t columns,
   for (std::int64_t row = 0; row < rows; ++row)
     std::copy_n(source + row * columns, columns, copy_.data() + row * padded_columns);
   data_ = copy_.data();
+}
+
+unsigned grid_y_of(const Instance& instance, const Shape& shape) {
+  constexpr std::int64_t kMost = 65535; // of CUDA
+  switch (instance.plan) {
+  case Plan::row_blocks:
+  case Plan::scores:
+    return static_cast<unsigned>(std::min(kMost, (shape.n_q + instance.Br - 1) / instance.Br));
+  case Plan::key_ranges:
+    return kKeyRanges;
+  case Plan::batch_heads:
+    break;
+  }
+  return 1;
+}
+
+std::int64_t scratch_of(const Instance& instance, const Shape& shape) {
+  const std::int64_t rows = shape.batch_heads * shape.n_q;
+  switch (instance.plan) {
+  case Plan::scores:
+    return rows * shape.n_kv;
+  case Plan::key_ranges:
+    return rows * kKeyRanges * (instance.D + 2);
+  case Plan::batch_heads:
+  case Plan::row_blocks:
+    break;
+  }
+  return 0;
+}
+
+void complete_l(const Instance& instance, const Arguments& arguments) {
+  if (instance.outputs != Outputs::LSE || arguments.shape.n_kv == 0)
+    return;
+  for (std::int64_t row = 0; row < arguments.shape.batch_heads * arguments.shape.n_q; ++row)
+    arguments.l[row] = std::isnan(arguments.m[row]) ? arguments.m[row] : 1.0f;
 }
 
 void launch_cpu(const Instance& instance, const Arguments& arguments, const Launch& launch) {
@@ -35,10 +71,13 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
       for (std::int64_t row = 0; row < q_rows; ++row)
         std::copy_n(arguments.O + row * shape.dv, shape.dv, padded_O.data() + row * instance.D);
   }
+  // A kernel must write what it reads there, so it finds NaN.
+  std::vector<float> scratch(static_cast<std::size_t>(scratch_of(instance, shape)),
+                             std::numeric_limits<float>::quiet_NaN());
   const DeviceArguments device{
-      Q.data(),       K.data(),    V.data(),  pads_O ? padded_O.data() : arguments.O,
-      arguments.l,    arguments.m, shape.n_q, shape.n_kv,
-      arguments.scale};
+      Q.data(),        K.data(),      V.data(),  pads_O ? padded_O.data() : arguments.O,
+      arguments.l,     arguments.m,   shape.n_q, shape.n_kv,
+      arguments.scale, scratch.data()};
 
   simt::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(shape.batch_heads);
@@ -48,8 +87,14 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
   config.os_threads = launch.os_threads;
   if (!arguments.resume)
     simt::launch(config, [&] { instance.start(device); });
-  if (shape.n_kv > 0)
+  if (shape.n_kv > 0) {
+    config.grid.y = grid_y_of(instance, shape);
     simt::launch(config, [&] { instance.step(device); });
+    config.grid.y = 1;
+    if (instance.plan == Plan::key_ranges)
+      simt::launch(config, [&] { instance.finish(device); });
+  }
+  complete_l(instance, arguments);
 
   if (pads_O)
     for (std::int64_t row = 0; row < q_rows; ++row)

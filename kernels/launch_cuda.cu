@@ -18,7 +18,7 @@ void require(cudaError_t status, const char* call) {
 }
 
 struct Grid {
-  unsigned blocks = 1;
+  dim3 blocks;
   unsigned threads = 1;
 };
 
@@ -26,16 +26,28 @@ struct Grid {
 /// travels beside it.
 thread_local Grid grid_of_launch;
 
-#define FA1_VARIANT(name, statement)                                                               \
+#define FA1_VARIANT(name, statement, tiles, plan, outputs, ...)                                    \
   struct name##_variant {                                                                          \
     static constexpr const char* kName = #name;                                                    \
     static constexpr const char* kStatement = statement;                                           \
+    static constexpr Plan kPlan = Plan::plan;                                                      \
+    static constexpr Outputs kOutputs = Outputs::outputs;                                          \
+    template <int D> using TilesOf = typename tiles<D>::type;                                      \
     template <int D> static void start(const DeviceArguments& a) {                                 \
-      name##_start<D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(a.O, a.l, a.m, a.n_q);    \
+      fa1_start<D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(a.O, a.l, a.m, a.n_q);       \
     }                                                                                              \
     template <int Br, int Bc, int D> static void step(const DeviceArguments& a) {                  \
-      name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                          \
-          a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                                   \
+      if constexpr (kPlan == Plan::scores || kPlan == Plan::key_ranges)                            \
+        name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                        \
+            a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale, a.scratch);                      \
+      else                                                                                         \
+        name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                        \
+            a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                                 \
+    }                                                                                              \
+    template <int D> static void finish(const DeviceArguments& a) {                                \
+      if constexpr (kPlan == Plan::key_ranges)                                                     \
+        merge_ranges<D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                        \
+            a.scratch, a.O, a.l, a.m, a.n_q, kKeyRanges);                                          \
     }                                                                                              \
   };
 #include "kernels/variants.def"
@@ -43,14 +55,15 @@ thread_local Grid grid_of_launch;
 
 template <class Variant, int D, int... Br, int... Bc>
 void append(std::vector<Instance>& instances, Tiles<Tile<Br, Bc>...>) {
-  (instances.push_back({Variant::kName, Variant::kStatement, Br, Bc, D, &Variant::template start<D>,
-                        &Variant::template step<Br, Bc, D>}),
+  (instances.push_back({Variant::kName, Variant::kStatement, Br, Bc, D, Variant::kPlan,
+                        Variant::kOutputs, &Variant::template start<D>,
+                        &Variant::template step<Br, Bc, D>, &Variant::template finish<D>}),
    ...);
 }
 
 template <class Variant, int... D>
 void append_all(std::vector<Instance>& instances, std::integer_sequence<int, D...>) {
-  (append<Variant, D>(instances, typename TilesFor<D>::type{}), ...);
+  (append<Variant, D>(instances, typename Variant::template TilesOf<D>{}), ...);
 }
 
 /// Device memory for one array, freed on every way out.
@@ -107,7 +120,7 @@ std::string cuda_obstacle() {
 
 std::vector<Instance> cuda_instances() {
   std::vector<Instance> instances;
-#define FA1_VARIANT(name, statement) append_all<name##_variant>(instances, HeadDimensions{});
+#define FA1_VARIANT(name, ...) append_all<name##_variant>(instances, HeadDimensions{});
 #include "kernels/variants.def"
 #undef FA1_VARIANT
   return instances;
@@ -120,7 +133,8 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
   const std::int64_t D = instance.D;
   const std::int64_t q_rows = shape.batch_heads * shape.n_q;
   const std::int64_t kv_rows = shape.batch_heads * shape.n_kv;
-  DeviceArray Q(q_rows * D), K(kv_rows * D), V(kv_rows * D), O(q_rows * D), l(q_rows), m(q_rows);
+  DeviceArray Q(q_rows * D), K(kv_rows * D), V(kv_rows * D), O(q_rows * D), l(q_rows), m(q_rows),
+      scratch(scratch_of(instance, shape));
   Q.copy_from(arguments.Q, q_rows, shape.d, D);
   K.copy_from(arguments.K, kv_rows, shape.d, D);
   V.copy_from(arguments.V, kv_rows, shape.dv, D);
@@ -129,23 +143,29 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
     l.copy_from(arguments.l, q_rows, 1, 1);
     m.copy_from(arguments.m, q_rows, 1, 1);
   }
-  const DeviceArguments device{Q.data(), K.data(),  V.data(),   O.data(),       l.data(),
-                               m.data(), shape.n_q, shape.n_kv, arguments.scale};
+  const DeviceArguments device{Q.data(), K.data(),  V.data(),   O.data(),        l.data(),
+                               m.data(), shape.n_q, shape.n_kv, arguments.scale, scratch.data()};
 
-  grid_of_launch = {static_cast<unsigned>(shape.batch_heads),
+  grid_of_launch = {dim3(static_cast<unsigned>(shape.batch_heads)),
                     launch.threads_per_block != 0 ? launch.threads_per_block
                                                   : static_cast<unsigned>(instance.Br)};
   if (!arguments.resume)
     instance.start(device);
   require(cudaGetLastError(), "start");
-  if (shape.n_kv > 0)
+  if (shape.n_kv > 0) {
+    grid_of_launch.blocks.y = grid_y_of(instance, shape);
     instance.step(device);
+    grid_of_launch.blocks.y = 1;
+    if (instance.plan == Plan::key_ranges)
+      instance.finish(device);
+  }
   require(cudaGetLastError(), instance.variant);
   require(cudaDeviceSynchronize(), instance.variant);
 
   O.copy_to(arguments.O, q_rows, shape.dv, D);
   l.copy_to(arguments.l, q_rows, 1, 1);
   m.copy_to(arguments.m, q_rows, 1, 1);
+  complete_l(instance, arguments);
 }
 
 } // namespace fa1::kernels

@@ -33,6 +33,31 @@ std::string id_of(const Instance& instance, std::string_view variant, std::strin
          std::string(suffix);
 }
 
+/// What variants.def says of a variant and an instance does not.
+struct VariantRow {
+  std::string_view name;
+  Order order;
+  bool resumes;
+  std::string_view traffic;
+  std::vector<GivenUp> given_up;
+};
+
+const std::vector<VariantRow>& variant_rows() {
+#define FA1_NOT_HELD(law, why)                                                                     \
+  { law, false, why }
+#define FA1_WITHIN_BOUND(law, why)                                                                 \
+  { law, true, why }
+#define FA1_VARIANT(name, statement, tiles, plan, outputs, order, resumes, traffic, ...)           \
+  {#name, Order::order, resumes, traffic, {__VA_ARGS__}},
+  static const std::vector<VariantRow> rows{
+#include "kernels/variants.def"
+  };
+#undef FA1_VARIANT
+#undef FA1_WITHIN_BOUND
+#undef FA1_NOT_HELD
+  return rows;
+}
+
 Kernel describe(const Instance& instance, std::string_view suffix) {
   Kernel kernel;
   kernel.variant = instance.variant;
@@ -42,6 +67,14 @@ Kernel describe(const Instance& instance, std::string_view suffix) {
   kernel.Bc = instance.Bc;
   kernel.D = instance.D;
   kernel.arithmetic.Bc = instance.Bc;
+  kernel.arithmetic.gives_LSE = instance.outputs == Outputs::LSE;
+  const auto row = std::ranges::find(variant_rows(), kernel.variant, &VariantRow::name);
+  if (row == variant_rows().end())
+    return kernel; // a mutant or a rewrite
+  kernel.arithmetic.order = row->order;
+  kernel.resumes = row->resumes;
+  kernel.traffic = row->traffic;
+  kernel.given_up = row->given_up;
   return kernel;
 }
 
@@ -163,6 +196,11 @@ bool names(std::string_view id, const Kernel& kernel) {
 }
 
 } // namespace
+
+const GivenUp* Kernel::gives_up(std::string_view law) const {
+  const auto found = std::ranges::find(given_up, law, &GivenUp::law);
+  return found == given_up.end() ? nullptr : &*found;
+}
 
 std::span<const Kernel> all_kernels() {
   static const std::vector<Kernel> kernels = make_kernels();

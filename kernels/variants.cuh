@@ -3,3 +3,11 @@
 #pragma once
 
 #include "kernels/fa1.cuh"
+#include "kernels/fa1_deferred.cuh"
+#include "kernels/fa1_element.cuh"
+#include "kernels/fa1_paper.cuh"
+#include "kernels/fa2.cuh"
+#include "kernels/lazy_rescale.cuh"
+#include "kernels/online_softmax.cuh"
+#include "kernels/split_kv.cuh"
+#include "kernels/standard.cuh"

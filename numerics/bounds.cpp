@@ -1,5 +1,6 @@
 #include "numerics/bounds.hpp"
 
+#include "kernels/instances.hpp"
 #include "numerics/ulp.hpp"
 #include "reference/finite.hpp"
 #include "reference/parallel.hpp"
@@ -15,6 +16,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kFloatMax = std::numeric_limits<float>::max();
+constexpr double kLogError =
+    2.0; ///< of logf, relative, in u: one ulp by glibc's and CUDA's manuals
 constexpr double kWeightThatMatters = 0x1p-30;
 /// Weights that nothing is known about: large, yet 0 times it is 0 (a key whose value is o itself
 /// moves nothing).
@@ -101,7 +104,8 @@ Score score(std::span<const float> q, std::span<const float> k, double scale,
   return {scale * sum, std::fabs(scale) * abs};
 }
 
-std::string obstacle_in_inputs(const reference::Problem& problem, std::int64_t n_kv) {
+std::string obstacle_in_inputs(const reference::Problem& problem, std::int64_t n_kv,
+                               double largest_weight) {
   const float v = reference::largest_magnitude(problem.V.elements());
   if (!reference::all_finite(problem.Q.elements()))
     return "Q holds NaN or Inf";
@@ -109,8 +113,9 @@ std::string obstacle_in_inputs(const reference::Problem& problem, std::int64_t n
     return "K holds NaN or Inf";
   if (!std::isfinite(v))
     return "V holds NaN or Inf";
-  if (double{v} * static_cast<double>(n_kv) >= kFloatMax)
-    return "n_kv * max|v| reaches FLT_MAX";
+  if (double{v} * static_cast<double>(n_kv) * largest_weight >= kFloatMax)
+    return largest_weight == 1.0 ? "n_kv * max|v| reaches FLT_MAX"
+                                 : "n_kv * max|v| * the largest weight reaches FLT_MAX";
   return {};
 }
 
@@ -123,6 +128,13 @@ double score_error(double gamma_dot, double abs, double scale, std::int64_t d) {
 }
 
 /// What the arithmetic of a kernel does to key j of N, in counts of roundings.
+struct OfKey {
+  double numerator = 0.0;   ///< n_j
+  double denominator = 0.0; ///< n'_j
+  double weight = 0.0; ///< of eps_j: in numerator and denominator alike, besides score and argument
+  bool apart = false;  ///< the argument counts in each by itself: weights are made twice
+};
+
 class Roundings {
 public:
   Roundings(const kernels::Arithmetic& arithmetic, std::int64_t keys, std::int64_t d,
@@ -130,39 +142,82 @@ public:
       : known_(arithmetic.known), N_(static_cast<double>(keys)),
         Bc_(arithmetic.known ? arithmetic.Bc : 1), tiles_((keys + Bc_ - 1) / Bc_),
         width_(static_cast<double>(std::min<std::int64_t>(keys, Bc_))),
-        a_(arithmetic.contracted ? 2.0 : 3.0) {
+        a_(arithmetic.contracted ? 2.0 : 3.0), order_(arithmetic.order),
+        carried_(arithmetic.carried) {
     const double dot = static_cast<double>(d) + (known_ ? 1.0 : kUnknownDot);
     gamma_dot = scores_exact ? 0.0 : gamma(dot);
     stat_dot = scores_exact ? 0.0 : kU * std::sqrt(dot);
     c = exp_error_of(arithmetic);
     mu = known_ ? arithmetic.exp_underflow : std::max(arithmetic.exp_underflow, 0x1p-126);
     lag = known_ ? 0.0 : kUnknownLag;
+    products = 3.0 * tiles() + 2.0;
+    gives_LSE = arithmetic.gives_LSE;
+    largest_weight = arithmetic.largest_weight();
+    if (!known_)
+      return;
+    if (order_ == Order::lagging)
+      lag = 2.0 * kernels::Arithmetic::kLag;
+    if (order_ == Order::tile_maximum || order_ == Order::ranges)
+      underflows = 4.0;
+    if (order_ != Order::every_tile)
+      products = 5.0 * tiles() + 12.0;
+    weights_apart = order_ == Order::two_fetches;
+    divided_weights = order_ == Order::rows_of_S;
   }
 
   std::int64_t tile_width() const { return Bc_; }
   double tiles() const { return static_cast<double>(tiles_); }
 
-  /// n_j and n'_j, t the tile of key j.
-  double numerator(std::int64_t t) const {
-    return known_ ? width_ + 2.0 + a_ * later(t) : 4.0 * N_ + 6.0;
+  /// t is the tile of key j, and R tiles after it may set a new maximum.
+  OfKey of_key(std::int64_t t, double R) const {
+    const double T = static_cast<double>(tiles_ - 1 - t); // later tiles
+    if (!known_)
+      return {4.0 * N_ + 6.0, 2.0 * N_ + 4.0, c * (2.0 + N_) + N_ + 1.0};
+    switch (order_) {
+    case Order::every_tile:
+      break;
+    case Order::tile_maximum:
+      return {width_ + 3.0 + a_ * T, width_ + 1.0 + T, c * (2.0 + R) + R};
+    case Order::at_end:
+    case Order::lagging:
+      return {width_ + 2.0 + T + R + (carried_ ? 2.0 * T : 0.0), width_ + T + R, c * (1.0 + R)};
+    case Order::rows_of_S:
+      return {width_ + 2.0 + T, N_ - 1.0, c};
+    case Order::two_fetches:
+      return {width_ + 2.0 + T + c, width_ + T + R + c * (1.0 + R), 0.0, true};
+    case Order::ranges: {
+      const std::int64_t in_range = (tiles_ + kernels::kKeyRanges - 1) / kernels::kKeyRanges;
+      const std::int64_t ranges = (tiles_ + in_range - 1) / in_range, range = t / in_range;
+      const auto tiles_in =
+          static_cast<double>(std::min((range + 1) * in_range, tiles_) - 1 - t); // later ones
+      const auto merges = static_cast<double>(range == 0 ? ranges - 1 : ranges - range);
+      return {width_ + 2.0 + 2.0 * tiles_in + 3.0 * merges, width_ + 2.0 * tiles_in + merges,
+              c * (1.0 + tiles_in + merges) + merges};
+    }
+    }
+    return {width_ + 2.0 + a_ * T, width_ + T, c * (1.0 + R) + R};
   }
-  double denominator(std::int64_t t) const { return known_ ? width_ + later(t) : 2.0 * N_ + 4.0; }
-  /// R_j, where `rises` tiles after t may set a new maximum.
+  /// R_j for the statistical expectation.
   double rescalings(double rises) const { return known_ ? rises : N_ + 1.0; }
 
   double gamma_dot, stat_dot; ///< of a score
   double c, mu;               ///< of an exponential
-  double lag;                 ///< how far the subtracted maximum may lie below the true one
+  double lag;                 ///< added to |s_j - M| in the sum of the arguments
+  double underflows = 3.0;    ///< times N mu
+  double products;            ///< that may underflow, besides N
+  double largest_weight = 1.0;
+  bool gives_LSE = false, weights_apart = false, divided_weights = false;
 
 private:
+  using Order = kernels::Order;
   static constexpr double kUnknownDot = 5.0, kUnknownLag = 6.0;
-
-  double later(std::int64_t t) const { return static_cast<double>(tiles_ - 1 - t); }
 
   bool known_;
   double N_;
   std::int64_t Bc_, tiles_;
   double width_, a_;
+  Order order_;
+  bool carried_;
 };
 
 /// The scores of one row against the keys of a chunk.
@@ -276,17 +331,21 @@ public:
     for_each_tile(scores.s.size(), [&](std::size_t first, std::size_t last) {
       rises_ -= maximum_.may_rise(scores, first, last) ? 1.0 : 0.0;
       const double R = roundings_.rescalings(rises_);
-      const double n_numerator = roundings_.numerator(tile_);
-      const double n_denominator = roundings_.denominator(tile_);
-      const double gamma_numerator = gamma(n_numerator), gamma_denominator = gamma(n_denominator);
-      const double left = 1.0 - std::min(1.0, gamma_denominator);
-      const double stat_numerator = kU * std::sqrt(n_numerator);
-      const double stat_denominator = kU * std::sqrt(n_denominator);
+      const OfKey n = roundings_.of_key(tile_, rises_);
+      double gamma_numerator = gamma(n.numerator), gamma_denominator = gamma(n.denominator);
+      double stat_numerator = kU * std::sqrt(n.numerator);
+      double stat_denominator = kU * std::sqrt(n.denominator);
       for (std::size_t j = first; j < last; ++j) {
         const double eta = scores.eta[j], gap = M_ - scores.s[j];
-        const double eps = eta + kU * (1.0 + kU) *
-                                     (std::max(0.0, M_high_ - scores.s[j] + eta) + roundings_.lag +
-                                      c * (1.0 + R) + R);
+        const double argument = std::max(0.0, M_high_ - scores.s[j] + eta) + roundings_.lag;
+        if (n.apart) {
+          gamma_numerator = gamma(n.numerator + (1.0 + kU) * argument);
+          gamma_denominator = gamma(n.denominator + (1.0 + kU) * argument);
+          stat_numerator = kU * std::sqrt(n.numerator + argument * argument);
+          stat_denominator = kU * std::sqrt(n.denominator + argument * argument);
+        }
+        const double left = 1.0 - std::min(1.0, gamma_denominator);
+        const double eps = eta + kU * (1.0 + kU) * ((n.apart ? 0.0 : argument) + n.weight);
         const double p = scores.p[j] / l_;
         // p_j (e^eps_j - 1), p_j e^eps_j and p_j e^-eps_j, finite however far the key lies
         double shift = 0.0, raised = 0.0, lowered = 0.0;
@@ -322,8 +381,13 @@ public:
     const auto keys = static_cast<double>(keys_);
     const auto at = static_cast<std::size_t>(bh * bounds.O.rows() + r);
     for (std::size_t i = 0; i < o_.size(); ++i) {
-      const double underflow = 3.0 * keys * roundings_.mu * sums_.farthest[i] +
-                               (keys + 3.0 * roundings_.tiles() + 2.0) * 0x1p-150;
+      // Where weights are made or rounded apart, they do not move numerator and denominator alike.
+      const double apart = sums_.farthest[i] + std::fabs(o_[i]);
+      const double underflow =
+          roundings_.underflows * keys * roundings_.mu * roundings_.largest_weight *
+              (sums_.farthest[i] + (roundings_.weights_apart ? 2.0 * std::fabs(o_[i]) : 0.0)) +
+          (roundings_.divided_weights ? keys * apart * 0x1p-150 : 0.0) +
+          (keys + roundings_.products) * 0x1p-150;
       const auto column = static_cast<std::int64_t>(i);
       const double sum =
           sums_.shift[i] + sums_.numerator[i] + std::fabs(o_[i]) * denominator_ + underflow;
@@ -334,9 +398,17 @@ public:
       bounds.weighted(bh, r, column) = weighted_[i];
     }
     const double relative =
-        (shift_sum_ + denominator_ + 3.0 * keys * roundings_.mu) * kEvaluationSlack;
+        (shift_sum_ + denominator_ +
+         roundings_.underflows * keys * roundings_.mu * roundings_.largest_weight) *
+        kEvaluationSlack;
     bounds.l[at] = relative < kAnything ? relative : kInfinity;
     bounds.LSE[at] = relative < 1.0 ? -std::log1p(-relative) : kInfinity;
+    if (roundings_.gives_LSE) {
+      const double log_l = log_l_ + bounds.LSE[at] + largest_eta_;
+      bounds.LSE[at] +=
+          kU * kEvaluationSlack * (kLogError * log_l + std::fabs(M_ + log_l_) + bounds.LSE[at]);
+      bounds.l[at] = std::expm1(bounds.LSE[at]);
+    }
     bounds.m[at] = largest_eta_;
     bounds.eta[at] = eta_;
     bounds.spread[at] = M_ - lowest_;
@@ -395,9 +467,9 @@ double exp_error_of(const kernels::Arithmetic& arithmetic) {
 
 double gamma(double n) { return n * kU < 1.0 ? n * kU / (1.0 - n * kU) : kInfinity; }
 
-std::string obstacle_of(const reference::Problem& problem) {
+std::string obstacle_of(const reference::Problem& problem, const kernels::Arithmetic& arithmetic) {
   const reference::Shape& shape = problem.shape;
-  std::string obstacle = obstacle_in_inputs(problem, shape.n_kv);
+  std::string obstacle = obstacle_in_inputs(problem, shape.n_kv, arithmetic.largest_weight());
   Scores scores;
   for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
     for (std::int64_t r = 0; r < shape.n_q && obstacle.empty(); ++r) {
@@ -420,7 +492,7 @@ Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmet
                       bool scores_exact) {
   const reference::Shape& shape = problem.shape;
   Bounds bounds = empty_bounds(shape);
-  bounds.obstacle = obstacle_in_inputs(problem, shape.n_kv);
+  bounds.obstacle = obstacle_in_inputs(problem, shape.n_kv, arithmetic.largest_weight());
   if (!bounds.obstacle.empty() || shape.n_kv == 0)
     return bounds;
   const Roundings roundings(arithmetic, shape.n_kv, shape.d, scores_exact);
@@ -463,7 +535,7 @@ OnlineSoftmaxBound::~OnlineSoftmaxBound() = default;
 void OnlineSoftmaxBound::survey(const reference::Problem& chunk, unsigned threads) {
   Progress& now = *progress_;
   if (now.obstacle.empty())
-    now.obstacle = obstacle_in_inputs(chunk, now.shape.n_kv);
+    now.obstacle = obstacle_in_inputs(chunk, now.shape.n_kv, now.roundings.largest_weight);
   if (!now.obstacle.empty())
     return;
   reference::in_parallel(now.rows.size(), threads, [&](std::size_t at) {

@@ -1,11 +1,11 @@
-/// How far a right kernel may be from the truth: the forward error bound of FlashAttention-1 in
-/// fp32.
+/// How far a right kernel may be from the truth: the forward error bound of FlashAttention-1 and of its
+/// family in fp32.
 ///
 /// Computes  for one problem and one kernel's arithmetic: a bound for every element of O, for l and
 ///           for LSE, and the statistical expectation of the same errors
 /// Requires  conditions (checked, see Bounds::obstacle): finite inputs; no overflow of sum |q k|
-///           before or after scaling; n_kv * max|v| < FLT_MAX (so neither sum p v nor alpha l O
-///           overflows)
+///           before or after scaling; n_kv * max|v| * the largest weight < FLT_MAX (so neither sum p v
+///           nor alpha l O overflows)
 /// Error     evaluated in double from double scores, then enlarged by kEvaluationSlack
 /// Source    derived here. We found no published error theorem for the FlashAttention output over
 ///           many tiles.
@@ -45,6 +45,34 @@
 ///   l         against the exact sum taken at the computed maximum: relative error at most
 ///             sum_j p_j (e^eps_j - 1) + sum_j p_j e^eps_j gamma_{n'_j}  (+ 3 N mu).
 ///   LSE       m^ + ln l^ carries the logarithm of that factor and nothing else.
+///
+/// Other orders (kernels::Order). The same form with other counts, T later tiles of key j, R of them
+/// with a new maximum; the above is every_tile, n_j = Bc + 2 + a T, n'_j = Bc + T.
+///
+///   tile_maximum    A key's weight is exp(s - m_tile) exp(m_tile - m_new): one exponential more in
+///                   eps_j, the arguments still telescope. beta sum p v and beta l_tile are rounded:
+///                   n_j = Bc + 3 + a T, n'_j = Bc + 1 + T. Two products more a tile may underflow, and
+///                   beta as alpha may: 4 N mu.
+///   at_end          alpha^ is in both; alpha l and alpha A are rounded apart, where alpha is not 1. In its
+///                   own tile a key meets Bc + 1 roundings, later one addition a tile and one product
+///                   a rise, and the division: n_j = Bc + 2 + T + R, n'_j = Bc + T + R,
+///                   eps_j with c (1 + R) alone. Over carries (each tile may end a launch) two more a
+///                   tile in n_j: A = l O undoes O = A / l but for their roundings.
+///   lagging         The subtracted m_t may lie up to lag = 8 ln 2 below a score. If s_j > m_t its
+///                   arguments add up to (s_j - m_t) + (m_T - m_t) <= (M - s_j) + 2 lag. Weights reach
+///                   2^8, and so do the effects of underflow. Counts as at_end (R is then too many).
+///   rows_of_S       l is one sum over all keys: n'_j = N - 1; p / l, p v, sums: n_j = Bc + 2 + T; R = 0.
+///                   A p / l below the normal range is off by 2^-150, times |v| <= |v - o| + |o|.
+///   two_fetches     Numerator exp(s - M), one exponential, n_j = Bc + 2 + T; denominator as at_end,
+///                   n'_j = Bc + T + R. Only the score is the same in both: c and c (1 + R), and the
+///                   arguments M^ - s^_j, go into n_j and n'_j. A p that underflows moves the
+///                   numerator by mu |v| and the denominator by mu |o|.
+///   ranges          T' tiles after t(j) in its range, each of which may set a maximum, and then G merges:
+///                   n_j = Bc + 2 + 2 T' + 3 G, n'_j = Bc + 2 T' + G, eps_j with c (1 + T' + G) + G: a
+///                   merge is the step of every_tile with the ranges as tiles. 4 N mu as tile_maximum.
+///
+///   LSE alone (Arithmetic::gives_LSE): m + logf(l), logf within 2 u of ln l, and one rounded sum, add
+///   u (2 ln l + |LSE|) to the bound of LSE. l = 1 at m = LSE then carries e^that - 1.
 ///
 /// Unknown insides (Arithmetic::known = false): the widest over keys in any order; tiles of any
 /// width, any tree of partial sums and merges; O normalised at every tile or at the end, alpha l
@@ -107,7 +135,7 @@ private:
 };
 
 /// The condition above that this problem fails; empty where it meets them all.
-std::string obstacle_of(const reference::Problem& problem);
+std::string obstacle_of(const reference::Problem& problem, const kernels::Arithmetic& arithmetic);
 
 /// c of the kernel's exponential; of unknown insides, that of the widest.
 double exp_error_of(const kernels::Arithmetic& arithmetic);

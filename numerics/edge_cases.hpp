@@ -87,6 +87,10 @@ struct EdgeCase {
   /// What no recipe can say (poisoned memory behind the tensors, old outputs, a row that must not
   /// change).
   void (*probe)(const EdgeExample&, const kernels::Kernel&, EdgeObservation&) = nullptr;
+  /// The kernels a row is about; empty: every one, but fa1 alone where it is a limit.
+  std::vector<std::string_view> variants{};
+  /// Kernels that have a row of their own in the place of this one.
+  std::vector<std::string_view> except{};
 
   std::string_view recipe() const { return examples.front().recipe; }
   const EdgeTile& tile() const { return examples.front().tile; }
@@ -108,10 +112,11 @@ const EdgeCase& find_edge_case(std::string_view id);
 
 /// True where the kernel has a tile and a head dimension for at least one example, and K and V
 /// padded to that dimension stay within 256 MiB (2^25 keys: D = 1). Limits are those of the FA1
-/// recurrence, so only fa1 (and its mutants) can express them.
+/// recurrence, so only fa1 (and its mutants) can express them, unless the row names others.
 bool can_express(const EdgeCase& edge_case, const kernels::Kernel& kernel);
 
-/// The kernel that a case is shown on: the fa1 instance of `backend` with the case's Bc and the
+/// The kernel that a case is shown on: the fa1 instance (or that of the first variant the row names) of
+/// `backend` with the case's Bc and the
 /// smallest D, no products fused where there is a choice. Throws kernels::KernelError where this
 /// build or machine has none.
 const kernels::Kernel& kernel_for(const EdgeCase& edge_case,

@@ -63,7 +63,8 @@ Score score_of(std::span<const float> q, std::span<const float> k, double scale,
 class RowOf {
 public:
   RowOf(const Problem& problem, const kernels::Arithmetic& arithmetic, std::size_t Bc)
-      : problem_(problem), arithmetic_(arithmetic), Bc_(Bc) {}
+      : problem_(problem), arithmetic_(arithmetic), Bc_(Bc),
+        order_(arithmetic.known ? arithmetic.order : Order::every_tile) {}
 
   void compute(std::int64_t bh, std::int64_t row, std::span<double> O, double& l) {
     const auto N = static_cast<std::size_t>(problem_.shape.n_kv);
@@ -88,39 +89,66 @@ public:
 
     std::ranges::fill(O, 0.0);
     l = 0.0;
-    double m = -std::numeric_limits<double>::infinity(), l_t = 0.0, P = 0.0, denominator = 0.0;
+    constexpr double kLowest = -std::numeric_limits<double>::infinity();
+    const bool rescaled_apart =
+        order_ == Order::at_end || order_ == Order::lagging || order_ == Order::two_fetches;
+    double m = kLowest, l_t = 0.0, P = 0.0, denominator = 0.0;
     O_t_.assign(dv, 0.0);
     moment_.assign(dv, 0.0); // sum over the keys so far of p (v - o)
     for (std::size_t first = 0; first < N; first += Bc_) {
       const std::size_t last = std::min(N, first + Bc_);
-      double m_new = m;
+      double m_tile = kLowest;
       for (std::size_t j = first; j < last; ++j)
-        m_new = std::max(m_new, scores_[j].s);
+        m_tile = std::max(m_tile, scores_[j].s);
+      const double m_new = std::max(m, m_tile);
       const double g = std::exp(m_new - M) / L;
 
       const double alpha = std::exp(m - m_new), carried = alpha * l_t;
+      double sum_p = 0.0, h = 0.0;
       if (m_new > m && first > 0 && carried > 0.0) {
-        const double a = weight_variance(m, m_new, alpha) + r2(carried) / (carried * carried);
+        double a = weight_variance(m, m_new, alpha);
+        if (rescaled_apart)
+          h += r2(carried);
+        else
+          a += r2(carried) / (carried * carried);
         l += a * P * P;
-        for (std::size_t i = 0; i < dv; ++i)
-          O[i] += a * moment_[i] * moment_[i];
+        for (std::size_t i = 0; i < dv; ++i) // two_fetches: of the denominator alone
+          O[i] += a * std::pow(order_ == Order::two_fetches ? P * o_[i] : moment_[i], 2);
       }
 
-      double sum_p = 0.0, h = 0.0;
+      const double P_before = P;
+      const std::vector<double> moment_before = moment_;
       pv_.assign(dv, 0.0);
       for (std::size_t j = first; j < last; ++j) {
         const double p = std::exp(scores_[j].s - m_new);
         h += r2_of_sum(sum_p, p);
         sum_p += p;
-        const double e = scores_[j].variance + weight_variance(scores_[j].s, m_new, p);
+        const double m_used = order_ == Order::tile_maximum ? m_tile : m_new;
+        const double of_weight =
+            weight_variance(scores_[j].s, m_used, std::exp(scores_[j].s - m_used));
+        const double e = scores_[j].variance + of_weight;
         l += p_[j] * p_[j] * e;
         for (std::size_t i = 0; i < dv; ++i) {
           const double value = v(bh, j, i), away = p_[j] * (value - o_[i]), product = p * value;
           O[i] += away * away * e + g * g * product_and_sum(product, pv_[i]);
+          if (order_ == Order::two_fetches) // the weights are made twice
+            O[i] += p_[j] * p_[j] *
+                    (value * value * weight_variance(scores_[j].s, M, std::exp(scores_[j].s - M)) +
+                     o_[i] * o_[i] * of_weight);
+          if (order_ == Order::rows_of_S) // p / l
+            O[i] += value * value * r2(p_[j]);
           pv_[i] += product;
           moment_[i] += away;
         }
         P += p_[j];
+      }
+
+      if (order_ == Order::tile_maximum && m_tile < m_new) { // beta, the same for the whole tile
+        const double beta = weight_variance(m_tile, m_new, std::exp(m_tile - m_new));
+        l += beta * std::pow(P - P_before, 2);
+        h += r2(sum_p);
+        for (std::size_t i = 0; i < dv; ++i)
+          O[i] += beta * std::pow(moment_[i] - moment_before[i], 2) + g * g * r2(pv_[i]);
       }
 
       const double l_new = carried + sum_p;
@@ -135,6 +163,8 @@ public:
       m = m_new;
     }
     l += denominator;
+    if (arithmetic_.gives_LSE) // logf, of at most an ulp, and the sum
+      l += 12.0 * r2(std::log(L)) + r2(M + std::log(L));
     for (std::size_t i = 0; i < dv; ++i)
       O[i] += o_[i] * o_[i] * denominator;
   }
@@ -163,9 +193,12 @@ private:
     return variance;
   }
 
+  using Order = kernels::Order;
+
   const Problem& problem_;
   const kernels::Arithmetic& arithmetic_;
   std::size_t Bc_;
+  Order order_;
   std::vector<Score> scores_;
   std::vector<double> p_, o_, O_t_, pv_, moment_;
 };
@@ -176,12 +209,14 @@ Expectation expected_error(const Problem& problem, const kernels::Arithmetic& ar
   const reference::Shape& shape = problem.shape;
   Expectation result{reference::Tensor<double>(shape.batch_heads, shape.n_q, shape.dv),
                      std::vector<double>(static_cast<std::size_t>(shape.batch_heads * shape.n_q)),
-                     obstacle_of(problem)};
+                     obstacle_of(problem, arithmetic)};
   if (!result.obstacle.empty() || shape.n_kv == 0)
     return result;
   std::vector<std::size_t> widths{static_cast<std::size_t>(arithmetic.Bc)};
   if (!arithmetic.known)
     widths = {1, static_cast<std::size_t>(shape.n_kv)};
+  else if (arithmetic.order == kernels::Order::rows_of_S)
+    widths = {static_cast<std::size_t>(shape.n_kv)};
   std::vector<double> O(static_cast<std::size_t>(shape.dv));
   for (const std::size_t width : widths) {
     RowOf row_of(problem, arithmetic, width);

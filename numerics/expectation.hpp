@@ -31,6 +31,13 @@
 /// and h_t enters once. All terms are independent, so their squares add up. The relative error of l is
 /// the same without n_t and d_t: sum_j p_j e_j + sum_t a_t P_(t-1) + sum_t g_t h_t.
 ///
+/// Other orders (kernels::Order), where they differ; for fewer roundings than FA1's the above is an upper
+/// estimate. at_end, lagging: alpha l and alpha A are rounded apart, r(alpha l)^2 in h_t. tile_maximum: e_j
+/// at the tile's maximum; beta, shared by its tile like a_t; r(beta l_tile)^2 in h_t, r(beta sum p v)^2
+/// in n_t. rows_of_S: one tile; r(p / l)^2 v^2 a key. two_fetches: exponentials apart, so those of the
+/// numerator count with p_j v_j and those of the denominator with p_j o. LSE: r(LSE)^2 and an ulp of ln l.
+/// ranges: not derived, so the statistical laws are not asked of it.
+///
 /// Unknown arithmetic: the larger of tiles of one key and one tile of all keys, with two more roundings
 /// of each score and of the maximum, half a unit of |s - M| for a change of base, and c of at least 5.
 #pragma once

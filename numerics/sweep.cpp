@@ -219,7 +219,7 @@ Measured measure_chunks(reference::KeyStream& stream, const kernels::Kernel& ker
                         const kernels::Launch& launch, unsigned threads, Record& record) {
   reference::State state = reference::start_state(stream.shape());
   reference::Certifier certifier(stream.shape());
-  OnlineSoftmaxBound bound(stream.shape(), kernel.arithmetic);
+  OnlineSoftmaxBound bound(stream.shape(), kernel.arithmetic.over_carries());
   for (std::int64_t c = 0; c < stream.chunks(); ++c) {
     const reference::Problem& chunk = stream.chunk(c);
     const auto job = [&](std::size_t which) {

@@ -355,7 +355,7 @@ Assessment assess(const Row& row, const Problem& prefix, const State& after,
   }
   if (!row.certify)
     return {};
-  const Bounds bounds = online_softmax(prefix, kernel.arithmetic, row.exact_scores);
+  const Bounds bounds = online_softmax(prefix, kernel.arithmetic.over_carries(), row.exact_scores);
   const Verdict verdict = judge(prefix, after, truth, bounds, kernel.gives_l_and_m);
   if (verdict.judgement == Judgement::proved_wrong) {
     const bool special = !std::isfinite(verdict.worst.got);

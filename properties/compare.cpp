@@ -78,6 +78,8 @@ void same_O(Findings& findings, const Tensor<float>& got, const Tensor<float>& w
 
 void same_m(Findings& findings, const State& got, const State& want, const numerics::Bounds& bounds,
             const kernels::Kernel& kernel, std::size_t i, const char* which) {
+  if (!kernel.arithmetic.m_is_maximum())
+    return;
   const auto what = [&] { return fmt::format("m[{}] {}", i, which); };
   if (scores_are_reproducible(kernel) || got.m[i] == want.m[i])
     findings.same_value(got.m[i], want.m[i], what);
@@ -94,11 +96,11 @@ void same_m(Findings& findings, const State& got, const State& want, const numer
 
 void same_run(Findings& findings, const kernels::Kernel& kernel, const Problem& problem,
               const State& got, const State& want, const char* which, Zeros zeros) {
-  if (kernel.arithmetic.known) {
+  if (asked_bitwise(kernel)) {
     same_state(findings, got, want, which, zeros);
     return;
   }
-  const numerics::Bounds bounds = bound_for(problem, kernel);
+  const numerics::Bounds bounds = bound_over_carries(problem, kernel);
   if (!bounds.obstacle.empty())
     return;
   O_within(findings, got, bounds, want, bounds, which);
@@ -166,6 +168,14 @@ Outcome not_applicable(std::string why) { return {Answer::not_applicable, 0.0, s
 
 numerics::Bounds bound_for(const Problem& problem, const kernels::Kernel& kernel) {
   return numerics::online_softmax(problem, kernel.arithmetic);
+}
+
+numerics::Bounds bound_over_carries(const Problem& problem, const kernels::Kernel& kernel) {
+  return numerics::online_softmax(problem, kernel.arithmetic.over_carries());
+}
+
+bool asked_bitwise(const kernels::Kernel& kernel) {
+  return kernel.arithmetic.known && kernel.bitwise;
 }
 
 } // namespace fa1::properties

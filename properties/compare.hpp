@@ -43,7 +43,8 @@ void same_state(Findings& findings, const State& got, const State& want, const c
 void same_O(Findings& findings, const Tensor<float>& got, const Tensor<float>& want,
             const char* which, Zeros zeros = Zeros::signed_zeros);
 /// Two runs that FA1 carries out in the same order of operations: bit for bit. A kernel of unknown make
-/// may order them differently, so its O, l and m are held within twice its bound. `problem` is the one
+/// may order them differently, and so may one whose row in variants.def says so: its O, l and m are held
+/// within twice its bound. `problem` is the one
 /// that `got` answers; both have its exact answer.
 void same_run(Findings& findings, const kernels::Kernel& kernel, const Problem& problem,
               const State& got, const State& want, const char* which,
@@ -56,7 +57,8 @@ bool scores_are_reproducible(const kernels::Kernel& kernel);
 double m_allowed(const kernels::Kernel& kernel, const numerics::Bounds& bounds, std::size_t i,
                  float m);
 
-/// m agrees bit for bit; within the error of the scores where they are not reproducible.
+/// m agrees bit for bit; within the error of the scores where they are not reproducible. Nothing is asked
+/// where m is not the maximum.
 void same_m(Findings& findings, const State& got, const State& want, const numerics::Bounds& bounds,
             const kernels::Kernel& kernel, const char* which);
 /// The same for row i alone.
@@ -75,6 +77,10 @@ Outcome not_applicable(std::string why);
 
 /// The problem's own bound for this kernel.
 numerics::Bounds bound_for(const Problem& problem, const kernels::Kernel& kernel);
+/// The same where the keys came in several launches.
+numerics::Bounds bound_over_carries(const Problem& problem, const kernels::Kernel& kernel);
+/// True where what FA1's order of operations gives bit for bit is asked bit for bit.
+bool asked_bitwise(const kernels::Kernel& kernel);
 
 std::string at(const char* array, std::int64_t batch_head, std::int64_t row, std::int64_t column);
 

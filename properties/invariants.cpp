@@ -1,4 +1,4 @@
-// The invariants of FlashAttention-1, as a list of theorems. To add one: a function in
+// The invariants of FlashAttention-1 and its family, as a list of theorems. To add one: a function in
 // laws_exact.cpp, laws_within_bound.cpp or laws_statistical.cpp, its line in laws.hpp, and a row here.
 //
 // Exact laws of a kernel of unknown make: determinism and memory are asked as they stand. Where a law
@@ -63,6 +63,11 @@ constexpr std::array kInvariants{
     Invariant{"tile-width", bound, output, another_run, within_bound,
               "any tile width Bc gives the same answer; m bit for bit", "fa1<Bc> = fa1<Bc'>",
               laws::tile_width},
+    Invariant{
+        "same-family", bound, output, another_run, not_asked,
+        "the kernels of the family agree: key by key is fa1 with Bc = 1 and FA2's O that of the "
+        "deferred division, bit for bit; the others are fa1 within both bounds",
+        "fa1_element = fa1<1>, O(fa2) = O(fa1_deferred), O = O(fa1)", laws::same_family},
     Invariant{"row-block", exact, output, another_run, within_bound,
               "any Br, and any place of a row in its block, gives the same bits",
               "fa1<Br> = fa1<Br'>", laws::row_block},

@@ -37,6 +37,7 @@ Outcome merge(const Case& c);
 Outcome tile_order(const Case& c);
 Outcome key_permutation(const Case& c);
 Outcome tile_width(const Case& c);
+Outcome same_family(const Case& c);
 Outcome head_permutation(const Case& c);
 Outcome value_linearity(const Case& c);
 Outcome value_shift(const Case& c);

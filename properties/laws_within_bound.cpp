@@ -41,7 +41,7 @@ std::vector<Prefix> prefixes(const Case& c) {
     state = done == 0 ? kernels::run(c.kernel, more) : kernels::resume(c.kernel, more, state);
     Problem all = with_keys(c.problem, range(0, border));
     Truth truth = reference::certify(all);
-    Bounds bounds = bound_for(all, c.kernel);
+    Bounds bounds = bound_over_carries(all, c.kernel);
     list.push_back({border, std::move(all), state, std::move(truth), std::move(bounds)});
     done = border;
   }
@@ -268,6 +268,45 @@ Outcome tile_width(const Case& c) {
                      true);
 }
 
+Outcome same_family(const Case& c) {
+  // What each is held against, at its own tile: one that does the same roundings, or fa1.
+  struct Relation {
+    std::string_view variant, other;
+    enum { every_bit, bits_of_O, both_bounds } same;
+  };
+  constexpr Relation kRelations[] = {
+      {"fa1_element", "fa1", Relation::every_bit},
+      {"fa2", "fa1_deferred", Relation::bits_of_O},
+      {"fa1_deferred", "fa1", Relation::both_bounds},
+      {"fa1_paper", "fa1", Relation::both_bounds},
+      {"standard", "fa1", Relation::both_bounds},
+      {"online_softmax", "fa1", Relation::both_bounds},
+      {"split_kv", "fa1", Relation::both_bounds},
+      {"lazy_rescale", "fa1", Relation::both_bounds},
+  };
+  const auto relation = std::ranges::find(kRelations, c.kernel.variant, &Relation::variant);
+  if (relation == std::end(kRelations))
+    return not_applicable("the kernel is one that others are held against");
+  // Br changes no bit.
+  const auto other = std::ranges::find_if(kernels::all_kernels(), [&](const Kernel& k) {
+    return k.variant == relation->other && k.backend == c.kernel.backend && k.D == c.kernel.D &&
+           k.Bc == c.kernel.Bc && k.arithmetic.contracted == c.kernel.arithmetic.contracted;
+  });
+  if (other == kernels::all_kernels().end())
+    return not_applicable(fmt::format("this build has no {} at this tile", relation->other));
+  const std::string which = "beside " + other->id;
+  if (relation->same == Relation::both_bounds || !scores_are_reproducible(c.kernel))
+    return same_answer(c, c.problem, *other, which.c_str(), true, true);
+
+  const State state = kernels::run(c.kernel, c.problem), same = kernels::run(*other, c.problem);
+  Findings findings;
+  if (relation->same == Relation::every_bit)
+    same_state(findings, same, state, which.c_str());
+  else
+    same_O(findings, same.O, state.O, which.c_str());
+  return std::move(findings).outcome();
+}
+
 Outcome head_permutation(const Case& c) {
   auto choices = choices_of(c);
   const Indices components = permutation(c.problem.shape.d, choices);
@@ -369,7 +408,7 @@ Outcome value_constant(const Case& c) {
           const auto what = [&] {
             return at("O", bh, row, column) + fmt::format(" of V = {:a}", value);
           };
-          if (value == power && c.kernel.arithmetic.known)
+          if (value == power && asked_bitwise(c.kernel))
             findings.same_bits(state.O(bh, row, column), value, what);
           else // every weight cancels, so this holds even where the scores carry no digit
             findings.within(double{state.O(bh, row, column)} - double{value},
@@ -457,10 +496,12 @@ Outcome uniform(const Case& c) {
   const auto keys = static_cast<float>(equal.shape.n_kv); // exact up to 2^24
   for (std::size_t i = 0; i < state.l.size() && c.kernel.gives_l_and_m; ++i) {
     const auto what = [&] { return fmt::format("l[{}] of equal scores", i); };
-    if (c.kernel.arithmetic.known)
+    const double want = // at the computed maximum
+        keys == 0.0f ? 0.0 : double{keys} * std::exp(-double{state.m[i]});
+    if (c.kernel.arithmetic.known && c.kernel.arithmetic.m_is_maximum())
       findings.same_bits(state.l[i], keys, what);
     else
-      findings.within(double{state.l[i]} - double{keys}, bounds.l[i] * double{keys}, what);
+      findings.within(double{state.l[i]} - want, bounds.l[i] * want, what);
   }
   for (std::size_t e = 0; e < state.O.elements().size(); ++e) {
     const Enclosed& mean = truth.O.elements()[e];

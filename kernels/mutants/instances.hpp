@@ -14,17 +14,17 @@
   struct name##_variant {                                                                          \
     static constexpr const char* kName = #name;                                                    \
     static constexpr const char* kStatement = "";                                                  \
+    static constexpr Plan kPlan = Plan::batch_heads;                                               \
+    static constexpr Outputs kOutputs = Outputs::l_and_m;                                          \
     template <int D> static void start(const DeviceArguments& a) {                                 \
       space::start_of<D>(a.O, a.l, a.m, a.n_q);                                                    \
     }                                                                                              \
     template <int Br, int Bc, int D> static void step(const DeviceArguments& a) {                  \
       space::kernel<Br, Bc, D>(a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);              \
     }                                                                                              \
+    template <int D> static void finish(const DeviceArguments&) {}                                 \
   };                                                                                               \
   }                                                                                                \
   InstanceTable name();                                                                            \
-  InstanceTable name() {                                                                           \
-    using Here = Rows<name##_variant, 8, tiles>;                                                   \
-    return {Here::kRows, sizeof(Here::kRows) / sizeof(Here::kRows[0])};                            \
-  }                                                                                                \
+  InstanceTable name() { return Rows<name##_variant, 8, tiles>::table(); }                         \
   }

@@ -11,6 +11,9 @@
 /// FA1_DYNAMIC_SHARED(float, scratch);  `extern __shared__ float scratch[];`
 /// FA1_INFINITY                         +Inf as a float
 /// hbm<float> O                         a kernel's parameter that points to global memory
+/// FA1_COMPILED_ONCE                    before a function: on the host equal arguments give it equal
+///                                      bits, wherever it is called and however g++ fuses a*b+c;
+///                                      nvcc fuses alike everywhere by itself
 ///
 /// fa1_barrier_sync(id, threads);       waits at barrier `id` (PTX bar.sync)
 /// fa1_barrier_arrive(id, threads);     is counted there and goes on (PTX bar.arrive)
@@ -46,6 +49,7 @@ template <typename T> using hbm = T* __restrict__;
 #include <cuda_runtime.h>
 
 #define FA1_INFINITY __int_as_float(0x7f800000)
+#define FA1_COMPILED_ONCE
 
 // A barrier instruction is executed by the whole warp at once, which its threads may have left.
 
@@ -239,6 +243,7 @@ FA1_WORD unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
 using dim3 = fa1::simt::Dim3;
 
 #define FA1_INFINITY __builtin_inff()
+#define FA1_COMPILED_ONCE __attribute__((noinline, noclone))
 
 // clang-format off
 #define FA1_SHARED(type, name, ...) \

@@ -36,7 +36,26 @@
 #define FA1_ROUNDED(x) (x)
 #else
 #define FA1_NO_CONTRACTION
-#define FA1_ROUNDED(x) __builtin_assoc_barrier(x)
+#define FA1_ROUNDED(x) ::fa1::simt::rounded(x)
+#endif
+
+#ifndef __clang__
+namespace fa1::simt {
+
+FA1_WORD float rounded(float x) {
+#if defined(__FMA__)
+  // g++ 12 forgets __builtin_assoc_barrier where it vectorises, and fuses x * y + z all the same.
+  asm("" : "+x"(x));
+  return x;
+#elif defined(__aarch64__)
+  asm("" : "+w"(x));
+  return x;
+#else
+  return __builtin_assoc_barrier(x);
+#endif
+}
+
+} // namespace fa1::simt
 #endif
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.

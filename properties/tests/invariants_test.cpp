@@ -82,6 +82,6 @@ TEST_CASE("the catalogue is whole: ids are unique, statements and formulas are g
     CHECK(!invariant.formula.empty());
     CHECK(&properties::find_invariant(invariant.id) == &invariant);
   }
-  CHECK(ids.size() == 39);
+  CHECK(ids.size() == 40);
   CHECK_THROWS_AS(properties::find_invariant("m-exakt"), std::invalid_argument);
 }

@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <memory>
@@ -72,6 +74,15 @@ std::vector<Row> kernel_rows() {
                {"D", kernel.D},
                {"contracted", kernel.arithmetic.contracted}},
               kernel.says};
+      if (!kernel.traffic.empty()) {
+        Json given_up = Json::array();
+        for (const kernels::GivenUp& law : kernel.given_up)
+          given_up.push_back(
+              {{"law", law.law}, {"within_bound", law.within_bound}, {"why", law.why}});
+        row.facts.emplace_back("traffic", kernel.traffic);
+        row.facts.emplace_back("resumes", kernel.resumes);
+        row.facts.emplace_back("given_up", std::move(given_up));
+      }
       if (kernel.mutant)
         row.says = fmt::format("wrong on purpose: {}; {}", kernel.says,
                                kernel.survives.empty() ? "caught by " + kernel.killed_by
@@ -79,6 +90,49 @@ std::vector<Row> kernel_rows() {
       rows.push_back(std::move(row));
     }
   return rows;
+}
+
+/// What the instances of a variant have in common, before the list of them.
+std::string variants_text() {
+  struct Variant {
+    const kernels::Kernel* kernel;
+    std::vector<std::string> tiles, dimensions;
+  };
+  std::vector<Variant> variants;
+  const auto add = [](std::vector<std::string>& list, std::string text) {
+    if (std::ranges::find(list, text) == list.end())
+      list.push_back(std::move(text));
+  };
+  for (const kernels::Kernel& kernel : kernels::all_kernels()) {
+    auto found = std::ranges::find_if(
+        variants, [&](const Variant& v) { return v.kernel->variant == kernel.variant; });
+    if (found == variants.end())
+      found = variants.insert(variants.end(), {&kernel, {}, {}});
+    add(found->tiles, fmt::format("{}x{}", kernel.Br, kernel.Bc));
+    add(found->dimensions, std::to_string(kernel.D));
+  }
+  const auto laws = properties::all_invariants();
+  const auto about_carries = std::ranges::count_if(
+      laws, [](const auto& law) { return law.needs == properties::Needs::carries; });
+  std::string text;
+  for (const auto& [kernel, tiles, dimensions] : variants) {
+    text += fmt::format("{}: {}\n", kernel->variant, kernel->says);
+    text += fmt::format("  tiles    Br x Bc = {}; D = {}\n", fmt::join(tiles, " "),
+                        fmt::join(dimensions, " "));
+    text += fmt::format("  traffic  {}\n", kernel->traffic);
+    const auto asked = static_cast<std::ptrdiff_t>(laws.size()) -
+                       static_cast<std::ptrdiff_t>(kernel->given_up.size()) -
+                       (kernel->resumes ? 0 : about_carries);
+    text += fmt::format(
+        "  laws     {} of {} as they stand{}\n", asked, laws.size(),
+        kernel->resumes
+            ? std::string()
+            : fmt::format("; {} about carries not asked: it goes on from none", about_carries));
+    for (const kernels::GivenUp& law : kernel->given_up)
+      text += fmt::format("           {} {}: {}\n", law.law,
+                          law.within_bound ? "within the bound" : "given up", law.why);
+  }
+  return text + "\n";
 }
 
 std::vector<Row> invariant_rows() {
@@ -118,10 +172,11 @@ struct Listing {
   std::string_view name;
   std::vector<Row> (*rows)();
   std::vector<std::string_view> shown; ///< facts on the line of text; all are in the JSON
+  std::string (*preface)() = nullptr;  ///< of the text
 };
 
 const std::array<Listing, 5>& listings() {
-  static const std::array<Listing, 5> all{{{"kernels", kernel_rows, {}},
+  static const std::array<Listing, 5> all{{{"kernels", kernel_rows, {}, variants_text},
                                            {"invariants", invariant_rows, {"kind"}},
                                            {"cases", case_rows, {"kind"}},
                                            {"inputs", input_rows, {}},
@@ -144,6 +199,8 @@ int list(const std::string& name, bool json) {
   std::size_t width = 0;
   for (const Row& row : rows)
     width = std::max(width, row.id.size());
+  if (!json && chosen->preface != nullptr)
+    std::cout << chosen->preface();
   for (const Row& row : rows) {
     Json record{{"what", chosen->name.substr(0, chosen->name.size() - 1)}, {"id", row.id}};
     std::string facts;
