@@ -34,7 +34,7 @@
 ///           O n_q D, l n_q (1 + D), m n_q; writes O n_q D, l n_q, m n_q
 #pragma once
 
-#include "kernels/fa1.cuh"
+#include "kernels/family.cuh"
 
 namespace fa1::kernels {
 
@@ -105,7 +105,7 @@ static __global__ void fa1_pipelined(hbm<const float> Q, hbm<const float> K, hbm
       for (long long tile = 0; tile < tiles; ++tile) {
         const int buffer = static_cast<int>(tile % 2);
         const long long key0 = tile * Bc;
-        const int columns = static_cast<int>(n_kv - key0 < Bc ? n_kv - key0 : Bc);
+        const int columns = columns_from<Bc>(key0, n_kv);
         if (tile >= 2)
           fa1_barrier_sync(kFreeK + buffer, kLoadAndScore);
         for (int e = thread; e < columns * D; e += kScore)
@@ -121,8 +121,7 @@ static __global__ void fa1_pipelined(hbm<const float> Q, hbm<const float> K, hbm
     } else if (thread < kSoftmax) { // score
       for (long long tile = 0; tile < tiles; ++tile) {
         const int buffer = static_cast<int>(tile % 2);
-        const long long key0 = tile * Bc;
-        const int columns = static_cast<int>(n_kv - key0 < Bc ? n_kv - key0 : Bc);
+        const int columns = columns_from<Bc>(tile * Bc, n_kv);
         if (tile >= 2)
           fa1_barrier_sync(kFreeS + buffer, kCorrectionAndScore);
         fa1_barrier_sync(kFullK + buffer, kLoadAndScore);
@@ -145,8 +144,7 @@ static __global__ void fa1_pipelined(hbm<const float> Q, hbm<const float> K, hbm
       }
       for (long long tile = 0; tile < tiles; ++tile) {
         const int buffer = static_cast<int>(tile % 2);
-        const long long key0 = tile * Bc;
-        const int columns = static_cast<int>(n_kv - key0 < Bc ? n_kv - key0 : Bc);
+        const int columns = columns_from<Bc>(tile * Bc, n_kv);
         fa1_barrier_sync(kFullS + buffer, kScoreAndSoftmax);
         for (int r = thread - kSoftmax; r < rows; r += kCorrection - kSoftmax) {
           const float m_old = mi[r];
@@ -171,8 +169,7 @@ static __global__ void fa1_pipelined(hbm<const float> Q, hbm<const float> K, hbm
         Ai[e / D][e % D] = __fmul_rn(l[row0 + e / D], O[row0 * D + e]);
       for (long long tile = 0; tile < tiles; ++tile) {
         const int buffer = static_cast<int>(tile % 2);
-        const long long key0 = tile * Bc;
-        const int columns = static_cast<int>(n_kv - key0 < Bc ? n_kv - key0 : Bc);
+        const int columns = columns_from<Bc>(tile * Bc, n_kv);
         fa1_barrier_sync(kFullV + buffer, kLoadAndCorrection);
         fa1_barrier_sync(kFullP + buffer, kSoftmaxAndCorrection);
         for (int e = thread - kCorrection; e < rows * D; e += kEpilogue - kCorrection) {
