@@ -11,6 +11,8 @@
 namespace fa1::kernels {
 namespace {
 
+static_assert(kRoleThreads == kPipelineThreads);
+
 #define FA1_VARIANT(name, statement, tiles, plan, outputs, ...)                                    \
   struct name##_variant {                                                                          \
     static constexpr const char* kName = #name;                                                    \

@@ -70,9 +70,13 @@ struct DeviceArguments {
 enum class Plan {
   batch_heads, ///< nothing else
   row_blocks,  ///< y: blocks of Br query rows
+  warp_roles,  ///< y as row_blocks; a block has kRoleThreads threads, whatever the launch asks for
   scores,      ///< y as row_blocks; scratch for n_q n_kv floats per batch-head
   key_ranges ///< y: kKeyRanges ranges of keys; scratch for a state each; a second kernel merges them
 };
+
+/// Threads of a block of Plan::warp_roles.
+inline constexpr unsigned kRoleThreads = 256;
 
 /// Into so many ranges a Plan::key_ranges cuts the keys; some are empty where there are few tiles.
 inline constexpr int kKeyRanges = 3;

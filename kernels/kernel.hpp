@@ -42,7 +42,7 @@ struct Arguments {
 /// How to run, where it must not matter for the bits.
 struct Launch {
   simt::Schedule schedule{};
-  unsigned threads_per_block = 0; ///< 0: the kernel's own choice
+  unsigned threads_per_block = 0; ///< 0: the kernel's own choice; warp roles allow no other
   unsigned os_threads = 1;        ///< how many cores the blocks may spread over
 };
 

@@ -24,6 +24,8 @@ std::vector<Instance> cuda_instances();
 
 /// Blocks of a launch's grid in y, by the instance's plan.
 unsigned grid_y_of(const Instance& instance, const Shape& shape);
+/// Threads of a block.
+unsigned threads_of(const Instance& instance, const Launch& launch);
 /// Floats of scratch, by the instance's plan.
 std::int64_t scratch_of(const Instance& instance, const Shape& shape);
 /// Where m holds LSE: l = 1, or NaN beside a NaN.

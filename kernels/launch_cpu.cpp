@@ -25,6 +25,7 @@ unsigned grid_y_of(const Instance& instance, const Shape& shape) {
   constexpr std::int64_t kMost = 65535; // of CUDA
   switch (instance.plan) {
   case Plan::row_blocks:
+  case Plan::warp_roles:
   case Plan::scores:
     return static_cast<unsigned>(std::min(kMost, (shape.n_q + instance.Br - 1) / instance.Br));
   case Plan::key_ranges:
@@ -33,6 +34,13 @@ unsigned grid_y_of(const Instance& instance, const Shape& shape) {
     break;
   }
   return 1;
+}
+
+unsigned threads_of(const Instance& instance, const Launch& launch) {
+  if (instance.plan == Plan::warp_roles)
+    return kRoleThreads;
+  return launch.threads_per_block != 0 ? launch.threads_per_block
+                                       : static_cast<unsigned>(instance.Br);
 }
 
 std::int64_t scratch_of(const Instance& instance, const Shape& shape) {
@@ -44,6 +52,7 @@ std::int64_t scratch_of(const Instance& instance, const Shape& shape) {
     return rows * kKeyRanges * (instance.D + 2);
   case Plan::batch_heads:
   case Plan::row_blocks:
+  case Plan::warp_roles:
     break;
   }
   return 0;
@@ -120,8 +129,7 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
 
   simt::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(shape.batch_heads);
-  config.block.x =
-      launch.threads_per_block != 0 ? launch.threads_per_block : static_cast<unsigned>(instance.Br);
+  config.block.x = threads_of(instance, launch);
   config.schedule = launch.schedule;
   config.os_threads = launch.os_threads;
   if (!arguments.resume)

@@ -147,8 +147,7 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
                                m.data(), shape.n_q, shape.n_kv, arguments.scale, scratch.data()};
 
   grid_of_launch = {dim3(static_cast<unsigned>(shape.batch_heads)),
-                    launch.threads_per_block != 0 ? launch.threads_per_block
-                                                  : static_cast<unsigned>(instance.Br)};
+                    threads_of(instance, launch)};
   if (!arguments.resume)
     instance.start(device);
   require(cudaGetLastError(), "start");

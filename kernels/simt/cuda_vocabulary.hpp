@@ -15,6 +15,15 @@
 ///                                      bits, wherever it is called and however g++ fuses a*b+c;
 ///                                      nvcc fuses alike everywhere by itself
 ///
+/// fa1_barrier_sync(id, threads);       waits at barrier `id` (PTX bar.sync)
+/// fa1_barrier_arrive(id, threads);     is counted there and goes on (PTX bar.arrive)
+///
+/// A block has 16 named barriers, 0 to 15; 0 is the one of __syncthreads(). A barrier is complete
+/// when `threads` threads have called either word; then those that wait go on and it counts from
+/// none again. `threads` counts whole warps, so it is a multiple of 32, and all who name a barrier
+/// name the same count; all threads of a warp make the call together. What an arriving thread wrote
+/// before is seen by those that waited, after; a thread that only arrives learns nothing.
+///
 /// On the host each object in shared memory is a reference into the executor's memory for the
 /// running block: every declaration (of every template instance) is an object of exactly its size,
 /// so that AddressSanitizer sees one byte too far, and it holds 0xFF bytes (NaN as a float) when
@@ -48,6 +57,18 @@ template <typename T> using hbm = T* __restrict__;
 #define FA1_INFINITY __int_as_float(0x7f800000)
 #define FA1_COMPILED_ONCE
 
+// A barrier instruction is executed by the whole warp at once, which its threads may have left.
+
+__device__ __forceinline__ void fa1_barrier_sync(unsigned id, unsigned threads) {
+  __syncwarp();
+  asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void fa1_barrier_arrive(unsigned id, unsigned threads) {
+  __syncwarp();
+  asm volatile("bar.arrive %0, %1;" : : "r"(id), "r"(threads) : "memory");
+}
+
 // clang-format off
 #define FA1_SHARED(type, name, ...) __shared__ type name __VA_ARGS__
 #define FA1_DYNAMIC_SHARED(type, name) \
@@ -76,11 +97,17 @@ struct Index3 {
 };
 
 inline constexpr unsigned kWarpSize = 32;
+inline constexpr unsigned kNamedBarriers = 16;
 
 // What the words below are made of; `file` and `line` are those of the kernel's text. Called
 // outside a launch they throw std::logic_error.
 
 void block_barrier(const char* file, unsigned line);
+
+enum class BarrierWord { sync, arrive };
+
+void named_barrier(BarrierWord word, unsigned id, unsigned threads, const char* file,
+                   unsigned line);
 
 enum class WarpOperation { sync, shuffle, ballot };
 
@@ -135,6 +162,16 @@ inline constexpr int warpSize = static_cast<int>(fa1::simt::kWarpSize);
 
 FA1_WORD void __syncthreads(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
   fa1::simt::block_barrier(file, line);
+}
+
+FA1_WORD void fa1_barrier_sync(unsigned id, unsigned threads, const char* file = __builtin_FILE(),
+                               unsigned line = __builtin_LINE()) {
+  fa1::simt::named_barrier(fa1::simt::BarrierWord::sync, id, threads, file, line);
+}
+
+FA1_WORD void fa1_barrier_arrive(unsigned id, unsigned threads, const char* file = __builtin_FILE(),
+                                 unsigned line = __builtin_LINE()) {
+  fa1::simt::named_barrier(fa1::simt::BarrierWord::arrive, id, threads, file, line);
 }
 
 FA1_WORD void __syncwarp(unsigned mask = 0xffffffffU, const char* file = __builtin_FILE(),

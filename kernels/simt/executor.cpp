@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -28,6 +29,7 @@ namespace fa1::simt {
 namespace {
 
 constexpr unsigned kMaxThreads = 1024;
+constexpr unsigned kMaxWarps = kMaxThreads / kWarpSize;
 constexpr std::size_t kStaticSharedLimit = 48 * 1024;
 constexpr unsigned char kPoison = 0xff;
 
@@ -46,6 +48,10 @@ std::string hexadecimal(unsigned value) {
   std::array<char, 8> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
   return "0x" + std::string(digits.data(), end);
+}
+
+const char* name_of(BarrierWord word) {
+  return word == BarrierWord::sync ? "fa1_barrier_sync" : "fa1_barrier_arrive";
 }
 
 /// Where a thread waits. The text is a literal of the kernel's translation unit, compared by
@@ -91,7 +97,7 @@ private:
 class Engine;
 
 struct Lane {
-  enum class State { ready, at_barrier, in_warp_operation, finished };
+  enum class State { ready, at_barrier, at_named_barrier, in_warp_operation, finished };
 
   Fiber* fiber = nullptr;
   Engine* engine = nullptr;
@@ -105,6 +111,10 @@ struct Lane {
   unsigned source = 0;
   std::uint64_t operand = 0;
   std::uint64_t result = 0;
+  // The named barrier it waits at, and what orders its memory there; here and not on its stack,
+  // which may be dropped.
+  unsigned barrier = 0;
+  std::shared_ptr<const char> token;
 };
 
 /// Threads of a warp that wait for one another: those that named the same mask.
@@ -115,7 +125,26 @@ struct Group {
   Place place;
 };
 
+/// A named barrier on its way to completion.
+struct NamedBarrier {
+  struct Arrival {
+    unsigned lanes = 0;
+    BarrierWord word = BarrierWord::sync;
+    Place place;
+  };
+
+  unsigned threads = 0;                      // that complete it; 0 while nobody has come
+  unsigned warps = 0;                        // that have come whole
+  Place place;                               // where the first one came
+  std::array<Arrival, kMaxWarps> arrivals{}; // by warp
+  // For the race checker. Each completion has a token of its own: two in turn, as for the block's
+  // barrier, are too few where a thread that only arrives may be any number of completions ahead of
+  // one that has yet to leave.
+  std::shared_ptr<const char> token;
+};
+
 struct Warp {
+  unsigned lanes = 0; // its threads that exist
   unsigned alive = 0; // its threads that exist and have not returned
   unsigned group_count = 0;
   std::array<Group, kWarpSize> groups;
@@ -169,6 +198,8 @@ public:
   const LaunchStats& stats() const { return stats_; }
 
   void arrive_at_block_barrier(const Place& place);
+  void arrive_at_named_barrier(BarrierWord word, unsigned id, unsigned threads_to_come,
+                               const Place& place);
   std::uint64_t arrive_in_warp(WarpOperation operation, unsigned mask, std::uint64_t operand,
                                unsigned source, const char* name, const Place& place);
   unsigned lane_in_warp() const { return current_->id % kWarpSize; }
@@ -185,8 +216,15 @@ private:
   Lane& pop();
   void push(Lane& lane);
   void queue_all();
+  enum class Position { behind, in_front }; // of all that can run
+  void queue_in_order(std::span<Lane*> lanes, Position position);
+  void complete(NamedBarrier& barrier);
   void complete(Warp& warp, unsigned first_lane, unsigned group_index);
   std::exception_ptr stuck() const;
+  std::exception_ptr stuck_at_named_barrier() const;
+  std::exception_ptr left_arrivals() const;
+  ExecutorError barrier_misuse(const std::string& word, const Place& place, const std::string& what,
+                               const Place& second) const;
   std::exception_ptr stuck_with(Fault fault, const std::string& sentence, const Place& first,
                                 const Place& second) const;
   unsigned count() const { return static_cast<unsigned>(lanes_.size()); }
@@ -214,7 +252,9 @@ private:
   unsigned finished_ = 0;
   Place barrier_place_;
   bool diverged_ = false;
-  std::uint64_t barriers_ = 0; // of the running block
+  std::array<NamedBarrier, kNamedBarriers> named_barriers_;
+  std::vector<Lane*> released_; // by a named barrier; kept for its memory
+  std::uint64_t barriers_ = 0;  // of the running block
   std::uint64_t block_ = 0;
   Random random_{0};
   std::exception_ptr error_;
@@ -247,7 +287,12 @@ Engine::Engine(const LaunchConfig& config, const std::function<void()>& kernel,
   fibers_ = take_fibers(total);
   lanes_.resize(total);
   queue_.resize(total);
+  released_.reserve(total);
   warps_.resize((total + kWarpSize - 1) / kWarpSize);
+  for (unsigned w = 0; w < warps_.size(); ++w) {
+    const unsigned size = std::min(kWarpSize, total - w * kWarpSize);
+    warps_[w].lanes = size == kWarpSize ? 0xffffffffU : (1U << size) - 1;
+  }
   for (unsigned id = 0; id < total; ++id) {
     Lane& lane = lanes_[id];
     lane.fiber = fibers_[id].get();
@@ -281,10 +326,9 @@ std::exception_ptr Engine::run_block(std::uint64_t block) {
   finished_ = 0;
   diverged_ = false;
   barriers_ = 0;
-  for (std::size_t w = 0; w < warps_.size(); ++w) {
-    const unsigned size = std::min(kWarpSize, count() - static_cast<unsigned>(w) * kWarpSize);
-    warps_[w].alive = size == kWarpSize ? 0xffffffffU : (1U << size) - 1;
-    warps_[w].group_count = 0;
+  for (Warp& warp : warps_) {
+    warp.alive = warp.lanes;
+    warp.group_count = 0;
   }
   if (stats_.blocks != 0) { // otherwise everything is as it was made
     dynamic_->poison();
@@ -394,6 +438,33 @@ void Engine::queue_all() {
   }
 }
 
+/// `lanes`, which come in ascending order, will run in that of the schedule.
+void Engine::queue_in_order(std::span<Lane*> lanes, Position position) {
+  switch (config_.schedule.order) {
+  case Schedule::Order::forward:
+    break;
+  case Schedule::Order::reverse:
+    std::reverse(lanes.begin(), lanes.end());
+    break;
+  case Schedule::Order::shuffled:
+    for (auto i = static_cast<unsigned>(lanes.size()); i > 1; --i) {
+      std::swap(lanes[i - 1], lanes[random_.below(i)]);
+    }
+    break;
+  }
+  if (position == Position::behind) {
+    for (Lane* const lane : lanes) {
+      push(*lane);
+    }
+    return;
+  }
+  for (auto lane = lanes.rbegin(); lane != lanes.rend(); ++lane) {
+    queue_head_ = queue_head_ == 0 ? count() - 1 : queue_head_ - 1;
+    queue_[queue_head_] = *lane;
+    ++queue_size_;
+  }
+}
+
 /// Suspends `self`, which waits or has finished, and runs whoever is next. Returns when `self` is.
 void Engine::run_next(Lane& self) {
   race::release(end_token_); // each time, because a thread that is dropped never comes back to say
@@ -416,6 +487,8 @@ void Engine::run_next(Lane& self) {
 /// Nobody can run: the block is done, its barrier is complete, or it is stuck.
 bool Engine::advance() {
   if (finished_ == count()) {
+    error_ = left_arrivals();
+    race::release(end_token_); // as below
     return false;
   }
   if (at_barrier_ == count() && !diverged_) {
@@ -435,6 +508,13 @@ void Engine::arrive_at_block_barrier(const Place& place) {
     return;
   }
   Lane& self = *current_;
+  if (named_barriers_[0].threads != 0) {
+    throw barrier_misuse("__syncthreads", place,
+                         ", which is barrier 0, while it counts to " +
+                             std::to_string(named_barriers_[0].threads) + " since " +
+                             named_barriers_[0].place.text(),
+                         named_barriers_[0].place);
+  }
   self.state = Lane::State::at_barrier;
   self.place = place;
   if (at_barrier_++ == 0) {
@@ -449,6 +529,129 @@ void Engine::arrive_at_block_barrier(const Place& place) {
   run_next(self);
   race::acquire(token);
   self.state = Lane::State::ready;
+}
+
+ExecutorError Engine::barrier_misuse(const std::string& word, const Place& place,
+                                     const std::string& what, const Place& second) const {
+  ExecutorError error(Fault::barrier_misuse, to_string(Fault::barrier_misuse) + " in block " +
+                                                 triple(blockIdx) + ": thread " +
+                                                 triple(current_->thread) + " calls " + word +
+                                                 " at " + place.text() + what);
+  error.first = place.source_line();
+  if (second.file != nullptr) {
+    error.second = second.source_line();
+  }
+  error.exited = finished_;
+  error.total = count();
+  return error;
+}
+
+void Engine::arrive_at_named_barrier(BarrierWord word, unsigned id, unsigned threads_to_come,
+                                     const Place& place) {
+  Lane& self = *current_;
+  const unsigned w = self.id / kWarpSize;
+  const unsigned lane = 1U << self.id % kWarpSize;
+  const auto refuse_call = [&](const std::string& what, const Place& second) {
+    throw barrier_misuse(std::string(name_of(word)) + "(" + std::to_string(id) + ", " +
+                             std::to_string(threads_to_come) + ")",
+                         place, what, second);
+  };
+  if (id >= kNamedBarriers) {
+    refuse_call(": barriers are 0 to " + std::to_string(kNamedBarriers - 1), {});
+  }
+  if (threads_to_come == 0 || threads_to_come % kWarpSize != 0) {
+    refuse_call(": the count must be a multiple of " + std::to_string(kWarpSize) +
+                    " and not 0, for it counts whole warps",
+                {});
+  }
+  if (threads_to_come > warps_.size() * kWarpSize) {
+    refuse_call(": the block has " + threads(count()) + ", so the barrier is never complete", {});
+  }
+  if (id == 0 && at_barrier_ != 0) {
+    refuse_call(" while " + threads(at_barrier_) + " wait at __syncthreads, which is barrier 0, " +
+                    barrier_place_.text(),
+                barrier_place_);
+  }
+  NamedBarrier& barrier = named_barriers_[id];
+  NamedBarrier::Arrival& arrival = barrier.arrivals[w];
+  if (barrier.threads == 0) {
+    barrier.threads = threads_to_come;
+    barrier.place = place;
+    const race::Unseen unseen;
+    barrier.token = std::make_shared<const char>();
+  } else if (barrier.threads != threads_to_come) {
+    refuse_call(", but the barrier counts to " + std::to_string(barrier.threads) + " since " +
+                    barrier.place.text(),
+                barrier.place);
+  }
+  if ((arrival.lanes & lane) != 0) {
+    refuse_call(", where it has arrived already, at " + arrival.place.text() +
+                    ", and the barrier is not complete: that would be more arrivals than threads",
+                arrival.place);
+  }
+  if (arrival.lanes != 0 && (arrival.word != word || !(arrival.place == place))) {
+    refuse_call(", but others of its warp at " + arrival.place.text() +
+                    ": a warp comes to a barrier as one",
+                arrival.place);
+  }
+  arrival.word = word;
+  arrival.place = place;
+  arrival.lanes |= lane;
+
+  race::release(barrier.token.get());
+  const bool waits = word == BarrierWord::sync;
+  if (waits) {
+    self.state = Lane::State::at_named_barrier;
+    self.place = place;
+    self.barrier = id;
+    self.token = barrier.token;
+  }
+  if (arrival.lanes == warps_[w].lanes && ++barrier.warps * kWarpSize == barrier.threads) {
+    for (unsigned other = 0; other < warps_.size(); ++other) {
+      const NamedBarrier::Arrival& part = barrier.arrivals[other];
+      if (part.lanes != 0 && part.lanes != warps_[other].lanes) {
+        refuse_call(" and completes the barrier while a part of another warp has come, at " +
+                        part.place.text() + ": more arrivals than threads",
+                    part.place);
+      }
+    }
+    complete(barrier);
+  }
+  if (waits) {
+    run_next(self);
+    race::acquire(self.token.get());
+    const race::Unseen unseen;
+    self.token.reset();
+    self.state = Lane::State::ready;
+  }
+}
+
+/// As many warps as it counts have come: those that wait may run again. Whether they overtake those
+/// that could run before is a matter of the schedule too: a barrier that is missing elsewhere shows
+/// only where some warps are far ahead of others.
+void Engine::complete(NamedBarrier& barrier) {
+  ++stats_.named_barriers;
+  released_.clear();
+  for (unsigned w = 0; w < warps_.size(); ++w) {
+    NamedBarrier::Arrival& arrival = barrier.arrivals[w];
+    if (arrival.lanes != 0 && arrival.word == BarrierWord::sync) {
+      const unsigned end = std::min(count(), (w + 1) * kWarpSize);
+      for (unsigned id = w * kWarpSize; id < end; ++id) {
+        released_.push_back(&lanes_[id]);
+      }
+    }
+    arrival.lanes = 0;
+  }
+  barrier.threads = 0;
+  barrier.warps = 0;
+  {
+    const race::Unseen unseen;
+    barrier.token.reset();
+  }
+  const Schedule::Order order = config_.schedule.order;
+  const bool overtake = order == Schedule::Order::reverse ||
+                        (order == Schedule::Order::shuffled && random_.below(2) == 0);
+  queue_in_order(released_, overtake ? Position::in_front : Position::behind);
 }
 
 std::uint64_t Engine::arrive_in_warp(WarpOperation operation, unsigned mask, std::uint64_t operand,
@@ -547,21 +750,7 @@ void Engine::complete(Warp& warp, unsigned first_lane, unsigned group_index) {
     }
   }
 
-  switch (config_.schedule.order) {
-  case Schedule::Order::forward:
-    break;
-  case Schedule::Order::reverse:
-    std::reverse(members.begin(), members.begin() + size);
-    break;
-  case Schedule::Order::shuffled:
-    for (unsigned i = size; i > 1; --i) {
-      std::swap(members[i - 1], members[random_.below(i)]);
-    }
-    break;
-  }
-  for (unsigned i = 0; i < size; ++i) {
-    push(*members[i]);
-  }
+  queue_in_order({members.data(), size}, Position::behind);
 }
 
 /// Nobody can run although some have not returned. Says who waits where.
@@ -584,6 +773,11 @@ std::exception_ptr Engine::stuck() const {
                           lane.place, partner.place);
       }
     }
+  }
+
+  if (std::any_of(lanes_.begin(), lanes_.end(),
+                  [](const Lane& lane) { return lane.state == Lane::State::at_named_barrier; })) {
+    return stuck_at_named_barrier();
   }
 
   const auto waits = [](const Lane& lane) { return lane.state != Lane::State::finished; };
@@ -611,6 +805,66 @@ std::exception_ptr Engine::stuck() const {
                     std::to_string(together) + " at block barrier " + first.place.text() + out_of +
                         ", the first to exit " + triple(exited.thread),
                     first.place, {});
+}
+
+/// Says for each place who waits there for how many.
+std::exception_ptr Engine::stuck_at_named_barrier() const {
+  struct Crowd {
+    const Lane* first;
+    unsigned size;
+  };
+  std::vector<Crowd> crowds;
+  const Lane* exited = nullptr;
+  for (const Lane& lane : lanes_) {
+    if (lane.state == Lane::State::finished) {
+      exited = exited == nullptr ? &lane : exited;
+      continue;
+    }
+    const auto crowd = std::find_if(crowds.begin(), crowds.end(), [&](const Crowd& known) {
+      return known.first->state == lane.state && known.first->place == lane.place &&
+             (lane.state != Lane::State::at_named_barrier || known.first->barrier == lane.barrier);
+    });
+    if (crowd == crowds.end()) {
+      crowds.push_back({&lane, 1});
+    } else {
+      ++crowd->size;
+    }
+  }
+  std::string sentence;
+  for (const Crowd& crowd : crowds) {
+    sentence += (sentence.empty() ? "" : "; ") + crowd.first->place.text() + " (" +
+                threads(crowd.size) + " from " + triple(crowd.first->thread) + ")";
+    if (crowd.first->state == Lane::State::at_named_barrier) {
+      const NamedBarrier& barrier = named_barriers_[crowd.first->barrier];
+      sentence += " waits for barrier " + std::to_string(crowd.first->barrier) + ", which has " +
+                  std::to_string(barrier.warps * kWarpSize) + " of " + threads(barrier.threads) +
+                  " in whole warps";
+    }
+  }
+  sentence += "; " + std::to_string(finished_) + " exited of " + std::to_string(count());
+  if (exited != nullptr) {
+    sentence += ", the first to exit " + triple(exited->thread);
+  }
+  const bool alone = crowds.size() == 1 && exited != nullptr;
+  return stuck_with(alone ? Fault::exited_before_barrier : Fault::barrier_deadlock, sentence,
+                    crowds.front().first->place,
+                    crowds.size() > 1 ? crowds[1].first->place : Place{});
+}
+
+/// Of a block in which everybody has returned: the first named barrier that is not complete.
+std::exception_ptr Engine::left_arrivals() const {
+  for (unsigned id = 0; id < kNamedBarriers; ++id) {
+    const NamedBarrier& barrier = named_barriers_[id];
+    if (barrier.threads != 0) {
+      return stuck_with(Fault::barrier_misuse,
+                        "the block ends while barrier " + std::to_string(id) + " has " +
+                            std::to_string(barrier.warps * kWarpSize) + " of " +
+                            threads(barrier.threads) + " in whole warps, the first arrival at " +
+                            barrier.place.text() + ": more or fewer arrivals than it counts",
+                        barrier.place, {});
+    }
+  }
+  return nullptr;
 }
 
 std::exception_ptr Engine::stuck_with(Fault fault, const std::string& sentence, const Place& first,
@@ -743,6 +997,7 @@ private:
       stats_.max_block_barriers =
           std::max(stats_.max_block_barriers, engine.stats().max_block_barriers);
       stats_.max_shared_bytes = std::max(stats_.max_shared_bytes, engine.stats().max_shared_bytes);
+      stats_.named_barriers += engine.stats().named_barriers;
       stats_.warp_operations += engine.stats().warp_operations;
       stats_.switches += engine.stats().switches;
     } catch (...) {
@@ -775,6 +1030,11 @@ private:
 
 void block_barrier(const char* file, unsigned line) {
   running_engine("__syncthreads").arrive_at_block_barrier({file, line});
+}
+
+void named_barrier(BarrierWord word, unsigned id, unsigned threads_to_come, const char* file,
+                   unsigned line) {
+  running_engine(name_of(word)).arrive_at_named_barrier(word, id, threads_to_come, {file, line});
 }
 
 std::uint64_t warp_exchange(WarpOperation operation, unsigned mask, std::uint64_t operand,
@@ -837,6 +1097,10 @@ std::string to_string(Fault fault) {
     return "barrier divergence";
   case Fault::exited_before_barrier:
     return "exited before barrier";
+  case Fault::barrier_deadlock:
+    return "deadlock at a named barrier";
+  case Fault::barrier_misuse:
+    return "named barrier misuse";
   case Fault::warp_mask_mismatch:
     return "warp mask mismatch";
   case Fault::shared_overflow:

@@ -5,7 +5,9 @@
 /// Order     a block runs on one OS thread from start to end and never moves; its threads run one
 ///           at a time, each from one synchronisation point to the next, in the order of the
 ///           Schedule (shuffled anew at every barrier). For any two threads, forward and reverse
-///           together execute both orders of every phase. Interleavings *inside* a phase are not
+///           together execute both orders of every phase. Threads that leave a named barrier run
+///           behind all that can run (forward), before them (reverse), or either by chance
+///           (shuffled). Interleavings *inside* a phase are not
 ///           explored: the race-checking build (FA1_SANITIZE=thread) covers those.
 /// Blocks    are handed out in ascending order to `os_threads` OS threads; with one, they run one
 ///           after the other
@@ -17,6 +19,10 @@
 ///           CUDA's manual does not). Lines are compared, so two barriers on one line count as the
 ///           same. Warps have 32 threads; a warp operation waits for the threads in its mask that
 ///           have not returned, and like CUDA's own orders no memory unless it is __syncwarp.
+///           Named barriers (fa1_barrier_sync, fa1_barrier_arrive) count whole warps: one that has
+///           come in part has not come. What is no fault on the hardware and always a mistake is
+///           one here: a warp that arrives again before the barrier is complete, arrivals that are
+///           left when the block ends, barrier 0 by its name while others wait at __syncthreads().
 /// Shared    see cuda_vocabulary.hpp: exact size, poisoned with 0xFF bytes (NaN) before every block
 /// Error     ExecutorError, below. A std::exception thrown by the kernel reaches the caller
 ///           unchanged; anything else thrown becomes Fault::kernel_exception. With several, the one
@@ -74,7 +80,9 @@ struct LaunchConfig {
 
 enum class Fault {
   barrier_divergence,    // threads of one block (or warp) wait at different synchronisation points
-  exited_before_barrier, // some wait at __syncthreads, the others have returned
+  exited_before_barrier, // some wait at one barrier, the others have returned
+  barrier_deadlock,      // nobody can run: some wait at a named barrier, others at another one
+  barrier_misuse,        // a named barrier with a wrong number, count, or number of arrivals
   warp_mask_mismatch,    // a mask leaves out its caller, or names a thread that named another one
   shared_overflow,       // more shared memory than a block may have
   launch_config,         // a launch that CUDA would refuse, or one inside a kernel
@@ -96,7 +104,7 @@ public:
       : std::runtime_error(message), fault(what_went_wrong) {}
 
   Fault fault;
-  SourceLine first;       // where the lowest waiting thread stands
+  SourceLine first;       // where the lowest waiting thread stands, or the one that breaks a rule
   SourceLine second;      // where the first one that stands elsewhere does
   unsigned at_first = 0;  // threads at `first`
   unsigned elsewhere = 0; // threads waiting at any other place
@@ -109,6 +117,7 @@ struct LaunchStats {
   std::uint64_t blocks = 0;
   std::uint64_t block_barriers = 0;     // each counted once for its block, over all blocks
   std::uint64_t max_block_barriers = 0; // in any one block
+  std::uint64_t named_barriers = 0;     // each time that one was complete, over all blocks
   std::uint64_t warp_operations = 0;    // each __syncwarp, shuffle or vote once for its threads
   std::uint64_t max_shared_bytes = 0;   // static shared memory in any one block
   std::uint64_t switches = 0;           // from one fiber to another, or to and from the OS thread
