@@ -170,9 +170,9 @@ std::vector<Kernel> make_rewrites() {
   return rewrites;
 }
 
-/// The tile people mean when they name a variant alone: the largest square one.
-bool is_default_tile(const Kernel& kernel) {
-  return kernel.Br == kernel.Bc && kernel.Bc == (kernel.D > 128 ? 16 : 32);
+/// People who name a variant alone mean its largest square tile up to 32.
+int size_of_square(const Kernel& kernel) {
+  return kernel.Br == kernel.Bc && kernel.Bc <= 32 ? kernel.Bc : 0;
 }
 
 std::string nearest_ids(std::string_view id) {
@@ -236,7 +236,7 @@ const Kernel& find_kernel(std::string_view id, const Shape& shape) {
         continue;
       const auto rank = [&](const Kernel& k) {
         return std::tuple(k.id != id, k.D, k.backend != Backend::cpu, k.arithmetic.contracted,
-                          !is_default_tile(k));
+                          -size_of_square(k));
       };
       if (found == nullptr || rank(kernel) < rank(*found))
         found = &kernel;

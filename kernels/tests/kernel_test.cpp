@@ -201,6 +201,7 @@ TEST_CASE("a kernel is found by its id, by its variant and by its tile", "[kerne
   CHECK(kernels::find_kernel("fa1", {1, 1, 1, 64, 5}).id == "fa1.Br32xBc32xD64.cpu");
   CHECK(kernels::find_kernel("fa1", {1, 1, 1, 65, 5}).id == "fa1.Br32xBc32xD128.cpu");
   CHECK(kernels::find_kernel("fa1.Br1xBc4", {1, 1, 1, 3, 9}).id == "fa1.Br1xBc4xD16.cpu");
+  CHECK(kernels::find_kernel("fa2", {1, 1, 1, 3, 5}).id == "fa2.Br16xBc16xD8.cpu");
   CHECK(kernels::find_kernel("mutant.no_alpha_on_O", {1, 1, 1, 3, 8}).mutant);
   CHECK_THROWS_MATCHES(kernels::find_kernel("fa3", {}), kernels::KernelError,
                        MessageMatches(ContainsSubstring("kernel 'fa3' is unknown")));

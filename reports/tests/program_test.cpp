@@ -84,7 +84,7 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"repro 'n_kv=1000000000 d=256'", "take the keys in chunks"},
       {"run 'scale=nan'", "scale=nan: want a finite"},
       {"run 'd=257'", "d=257"},
-      {"run 'n_q=1' --kernel fa2", "kernel 'fa2' is unknown"},
+      {"run 'n_q=1' --kernel fa3", "kernel 'fa3' is unknown"},
       {"run 'd=256' --kernel fa1.Br32xBc32", "d=256"},
       {"list", "LIST is required"},
       {"list everything",
