@@ -1,6 +1,6 @@
 #pragma once
 
-/// The words a kernel is written in. A .cuh file includes this and nothing else of ours.
+/// The words a kernel is written in. Of ours, a .cuh file includes this and other .cuh files alone.
 ///
 /// nvcc      plain CUDA: <cuda_runtime.h> and the three macros below
 /// host      the same words, run by the executor: qualifiers are empty, threadIdx and its kin are
