@@ -2,6 +2,7 @@
 
 #include "kernels/kernel.hpp"
 #include "numerics/edge_cases.hpp"
+#include "numerics/formats.hpp"
 #include "properties/property.hpp"
 #include "reports/arguments.hpp"
 #include "reports/records.hpp"
@@ -107,11 +108,22 @@ std::vector<Row> input_rows() {
 }
 
 std::vector<Row> format_rows() {
-  return {
-      {"fp32",
-       {{"u", "2^-24"}},
-       "IEEE binary32: inputs, outputs, carries and every intermediate of the kernels here; every "
-       "tensor is [batch_heads][rows][columns], row-major and contiguous"}};
+  std::vector<Row> rows;
+  for (const numerics::Format& format : numerics::all_formats())
+    rows.push_back({std::string(format.id),
+                    {{"u", fmt::format("2^{}", -format.fraction_bits - 1)},
+                     {"bits", format.bits()},
+                     {"exponent_bits", format.exponent_bits},
+                     {"fraction_bits", format.fraction_bits},
+                     {"bias", format.bias},
+                     {"largest", format.largest()},
+                     {"smallest_normal", format.smallest_normal()},
+                     {"smallest", format.smallest()},
+                     {"infinities", format.infinities},
+                     {"overflow", numerics::name_of(format.overflow)},
+                     {"range", fmt::format("{:.3g}..{:.3g}", format.smallest(), format.largest())}},
+                    std::string(format.says)});
+  return rows;
 }
 
 struct Listing {
@@ -125,7 +137,7 @@ const std::array<Listing, 5>& listings() {
                                            {"invariants", invariant_rows, {"kind"}},
                                            {"cases", case_rows, {"kind"}},
                                            {"inputs", input_rows, {}},
-                                           {"formats", format_rows, {"u"}}}};
+                                           {"formats", format_rows, {"u", "range"}}}};
   return all;
 }
 

@@ -300,7 +300,7 @@ TEST_CASE("with --json every command prints one object a line", "[reports][quick
       {"run n_kv=9 --json", 1, "error"},
       {"sweep --vary n_kv=1..8 --vary seed=1,2 n_q=2 --json", 8, "error"},
       {"check --invariant m-exact --cases 5 --json", 1, "law"},
-      {"list formats --json", 1, "format"},
+      {"list formats --json", 6, "format"},
       {"bench --keys 64 --d 4 --min-time 0.001 --filter ^mirror --json", 1, "bench"},
       {"list kernels --json", 0, "kernel"}, // as many as there are
   }));
