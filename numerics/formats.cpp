@@ -68,12 +68,12 @@ float round_to(const Format& format, double x) {
   const double largest = format.largest();
   double rounded = std::fabs(x);
   if (rounded < 2.0 * largest) {
-    // Adding 1.5 * 2^52 steps leaves a whole number of steps, ties to even: a step is the spacing
+    // Adding 2^52 steps leaves a whole number of steps, ties to even: a step is the spacing
     // of the format at |x|, and |x| is below 2^25 of them.
     const auto exponent =
         static_cast<int>(std::bit_cast<std::uint64_t>(rounded) >> kDoubleFraction) - kDoubleBias;
     const int step = std::max(exponent, format.least_exponent()) - format.fraction_bits;
-    const double shift = 1.5 * power_of_two(step + kDoubleFraction);
+    const double shift = power_of_two(step + kDoubleFraction);
     rounded = (rounded + shift) - shift;
   }
   if (rounded > largest) {
