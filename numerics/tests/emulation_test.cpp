@@ -145,6 +145,57 @@ TEST_CASE("a row sums p before it is rounded for V, and rounds p alone", "[numer
   CHECK(standard.O(0, 0, 0) == round_to(format_of(FormatId::bf16), p / l));
 }
 
+TEST_CASE("each rounding stands where its stage says, written out for two tiles",
+          "[numerics][quick]") {
+  const Configuration c = parse_configuration(GENERATE(
+      "all=bf16", "all=fp16", "all=e4m3",
+      "accumulator=fp16,dot=bf16,scores=fp16,argument=bf16,exp=tf32,p=bf16,sum=fp16,pv=bf16,"
+      "carried=fp16,l=tf32,numerator=fp16,O=bf16,output=e5m2"));
+  const int seed = GENERATE(range(1, 40));
+  CAPTURE(c.id, seed);
+  const Problem x =
+      prepare(problem_of("n_q=1 n_kv=3 d=2 dv=1 sigma=2 seed=" + std::to_string(seed)), c, 2);
+  const auto rounded = [&](Stage stage, float value) {
+    return round_to(format_of(c.format(stage)), value);
+  };
+  const auto add_product = [&](float sum, float a, float b) {
+    return rounded(Stage::accumulator, sum + rounded(Stage::accumulator, a * b));
+  };
+  const auto score = [&](int j) {
+    const float dot =
+        add_product(add_product(0.0f, x.Q(0, 0, 0), x.K(0, j, 0)), x.Q(0, 0, 1), x.K(0, j, 1));
+    return rounded(Stage::scores, rounded(Stage::dot, dot) * x.scale);
+  };
+  const auto weight = [&](float s, float m) {
+    return rounded(Stage::exp, std::exp(rounded(Stage::argument, s - m)));
+  };
+  const auto output = [&](float carried, float O, float pv, float l) {
+    const float old = rounded(Stage::numerator, carried * O);
+    return rounded(Stage::O, rounded(Stage::numerator, old + rounded(Stage::pv, pv)) / l);
+  };
+
+  const State state = emulate(x, c, 2);
+
+  const float m_first = std::max(score(0), score(1));
+  const float p0 = weight(score(0), m_first), p1 = weight(score(1), m_first);
+  const float l_first =
+      rounded(Stage::l, rounded(Stage::sum, rounded(Stage::accumulator,
+                                                    rounded(Stage::accumulator, 0.0f + p0) + p1)));
+  const float pv_first = add_product(add_product(0.0f, rounded(Stage::p, p0), x.V(0, 0, 0)),
+                                     rounded(Stage::p, p1), x.V(0, 1, 0));
+  const float O_first = output(0.0f, 0.0f, pv_first, l_first);
+  const float m = std::max(m_first, score(2));
+  const float p2 = weight(score(2), m);
+  const float carried = rounded(Stage::carried, weight(m_first, m) * l_first);
+  const float sum = rounded(Stage::sum, rounded(Stage::accumulator, 0.0f + p2));
+  const float l = rounded(Stage::l, carried + sum);
+  const float pv = add_product(0.0f, rounded(Stage::p, p2), x.V(0, 2, 0));
+  CHECK(state.m[0] == m);
+  CHECK(state.l[0] == l);
+  CHECK(numerics::same_bits(state.O(0, 0, 0),
+                            rounded(Stage::output, output(carried, O_first, pv, l))));
+}
+
 TEST_CASE("whole rows do not depend on the tile", "[numerics][quick]") {
   const Problem problem = problem_of("n_q=3 n_kv=50 d=8");
 
@@ -204,6 +255,9 @@ TEST_CASE("scaled fp8 fills the range of its format, by blocks or by tensors",
   CHECK(by_blocks.Q(0, 2, 0) >= 0.001f);
   CHECK(by_blocks.Q(0, 2, 0) <= 0.001f * (1.0f + 0x1p-19f));
   CHECK(by_blocks.Q(0, 3, 1) == 0.0f);
+  // The second block is rounded too: 1e-6 is 0.448 of the steps that 0.001 is 448 of.
+  const double code = 448.0 * double{by_blocks.Q(0, 2, 1)} / double{by_blocks.Q(0, 2, 0)};
+  CHECK(code == double{round_to(format_of(FormatId::e4m3), 0.448)});
 }
 
 TEST_CASE("p times 2^8 keeps weights that fp8 would flush", "[numerics][quick]") {

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <iostream>
+#include <map>
 #include <memory>
 
 namespace fa1::reports {
@@ -154,15 +155,20 @@ int list(const std::string& name, bool json) {
 
   const std::vector<Row> rows = chosen->rows();
   std::size_t width = 0;
-  for (const Row& row : rows)
+  std::map<std::string, std::size_t> fact_widths;
+  for (const Row& row : rows) {
     width = std::max(width, row.id.size());
+    for (const auto& [key, value] : row.facts)
+      if (value.is_string())
+        fact_widths[key] = std::max(fact_widths[key], value.get<std::string>().size());
+  }
   for (const Row& row : rows) {
     Json record{{"what", chosen->name.substr(0, chosen->name.size() - 1)}, {"id", row.id}};
     std::string facts;
     for (const auto& [key, value] : row.facts) {
       record[key] = value;
       if (std::ranges::find(chosen->shown, key) != chosen->shown.end())
-        facts += fmt::format("{:<9} ", value.get<std::string>());
+        facts += fmt::format("{:<{}}  ", value.get<std::string>(), fact_widths[key]);
     }
     record["says"] = row.says;
     if (json)
