@@ -7,8 +7,8 @@
 ///               the number of keys and the width of the tile; and with fp32 carries, where the
 ///               relation turns round
 ///             Qiu and Yao 2025: the bias of sum p v in bf16 where two weights are 1, and their fix
-/// Shapes    ours are `ours` +- the range over a stated set of shapes and seeds; the papers of the
-///           first two state none, or other ones
+/// Shapes    the first two papers state none that could be repeated: ours is a mean over a stated set
+///           of shapes, with its range
 /// Error     nothing of ours is a constant: every number is measured when it is asked for
 #pragma once
 

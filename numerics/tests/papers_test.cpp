@@ -31,18 +31,19 @@ const PaperRow& row(std::string_view source, std::string_view quantity) {
 } // namespace
 
 TEST_CASE("FlashAttention-3's order comes out on every shape", "[numerics][deep]") {
-  // Standard attention is the worse one in both formats; turning helps a great deal, and blocks
-  // hardly: what the source's ratios 1.7, 2.6, 2.6 and 1.02 say of the order.
-  const PaperRow& fp16 = row("FlashAttention-3", "fp16: standard over");
+  // Standard attention is the worse one in both formats, and turning Q and K helps more than blocks
+  // do: what the source's ratios 1.7, 2.6, 2.6 and 1.02 say of the order.
+  const PaperRow& fp16 = row("FlashAttention-3", "fp16: standard over FlashAttention");
+  const PaperRow& given = row("FlashAttention-3", "fp16: standard over FlashAttention, inputs");
   const PaperRow& fp8 = row("FlashAttention-3", "fp8: standard over");
   const PaperRow& turning = row("FlashAttention-3", "fp8: without over with incoherent");
   const PaperRow& blocks = row("FlashAttention-3", "fp8: without over with block");
 
   CHECK(fp16.low > 1.0);
+  CHECK(given.low > fp16.high); // what both lose in the inputs hides the difference
   CHECK(fp8.low > 1.0);
   CHECK(turning.low > 1.0);
   CHECK(turning.low > blocks.high);
-  CHECK(blocks.ours >= 1.0);
 }
 
 TEST_CASE("with every intermediate in bf16 tiles lose to whole rows, with fp32 carries they win",

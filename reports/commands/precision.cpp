@@ -213,7 +213,7 @@ Command add_papers(CLI::App& program) {
   auto json = std::make_shared<bool>(false);
   CLI::App* app =
       program.add_subcommand("papers", "What others published about low precision, measured again");
-  app->footer("FlashAttention-3's table, Golden et al. and Qiu and Yao. Takes about a minute.\n\n"
+  app->footer("FlashAttention-3's table, Golden et al. and Qiu and Yao. Takes half a minute on two cores.\n\n"
               "Example:\n  fa1lab papers --json");
   app->add_flag("--json", *json, "Print records instead of a table");
   return {app, [json] { return papers(*json); }};
