@@ -323,28 +323,40 @@ std::vector<PaperRow> qiu_rows() {
   return rows;
 }
 
-} // namespace
-
-std::size_t paper_jobs() { return fa3_parts().size() + golden_parts().size() + 1; }
-
-std::vector<PaperRow> paper_rows(unsigned threads, const std::function<void()>& done) {
-  std::vector<Part> parts = fa3_parts();
-  const std::size_t of_fa3 = parts.size();
-  std::ranges::copy(golden_parts(), std::back_inserter(parts));
+/// measured[i] belongs to parts[i].
+std::vector<Measured> measure_all(const std::vector<Part>& parts, unsigned threads,
+                                  const std::function<void()>& done) {
   std::vector<Measured> measured(parts.size());
-  std::vector<PaperRow> of_qiu;
-  reference::in_parallel(parts.size() + 1, threads, [&](std::size_t i) {
-    if (i < parts.size())
-      measured[i] = measure(parts[i]);
-    else
-      of_qiu = qiu_rows();
+  reference::in_parallel(parts.size(), threads, [&](std::size_t i) {
+    measured[i] = measure(parts[i]);
     if (done)
       done();
   });
-  std::vector<PaperRow> rows = fa3_rows(std::span(measured).first(of_fa3));
-  std::ranges::move(golden_rows(std::span(measured).subspan(of_fa3)), std::back_inserter(rows));
-  std::ranges::move(of_qiu, std::back_inserter(rows));
-  return rows;
+  return measured;
+}
+
+} // namespace
+
+std::vector<PaperRow> paper_rows(Paper paper, unsigned threads, const std::function<void()>& done) {
+  switch (paper) {
+  case Paper::flash_attention_3:
+    return fa3_rows(measure_all(fa3_parts(), threads, done));
+  case Paper::golden:
+    return golden_rows(measure_all(golden_parts(), threads, done));
+  default:
+    return qiu_rows();
+  }
+}
+
+std::size_t paper_jobs(Paper paper) {
+  switch (paper) {
+  case Paper::flash_attention_3:
+    return fa3_parts().size();
+  case Paper::golden:
+    return golden_parts().size();
+  default:
+    return 0;
+  }
 }
 
 } // namespace fa1::numerics

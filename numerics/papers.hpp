@@ -12,6 +12,7 @@
 /// Error     nothing of ours is a constant: every number is measured when it is asked for
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -33,8 +34,13 @@ struct PaperRow {
   double ratio() const { return ours / theirs; }
 };
 
-/// The rows, in the order above. `done` is called once for each of `paper_jobs()` parts.
-std::vector<PaperRow> paper_rows(unsigned threads = 1, const std::function<void()>& done = {});
-std::size_t paper_jobs();
+enum class Paper { flash_attention_3, golden, qiu_yao };
+inline constexpr std::array kPapers{Paper::flash_attention_3, Paper::golden, Paper::qiu_yao};
+
+/// Results do not depend on `threads`. `done` is called once for each of `paper_jobs()` parts, by any
+/// thread.
+std::vector<PaperRow> paper_rows(Paper paper, unsigned threads = 1,
+                                 const std::function<void()>& done = {});
+std::size_t paper_jobs(Paper paper);
 
 } // namespace fa1::numerics

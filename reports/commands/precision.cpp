@@ -10,8 +10,10 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -172,8 +174,14 @@ void print(std::span<const numerics::PaperRow> rows) {
 }
 
 int papers(bool json) {
-  Progress progress("papers", static_cast<double>(numerics::paper_jobs()));
-  const auto rows = numerics::paper_rows(cores(), [&] { progress.done(1.0); });
+  double jobs = 0.0;
+  for (const numerics::Paper paper : numerics::kPapers)
+    jobs += static_cast<double>(numerics::paper_jobs(paper));
+  Progress progress("papers", jobs);
+  std::vector<numerics::PaperRow> rows;
+  for (const numerics::Paper paper : numerics::kPapers)
+    std::ranges::move(numerics::paper_rows(paper, cores(), [&] { progress.done(1.0); }),
+                      std::back_inserter(rows));
   progress.clear();
   if (json)
     for (const numerics::PaperRow& row : rows)
@@ -213,7 +221,8 @@ Command add_papers(CLI::App& program) {
   auto json = std::make_shared<bool>(false);
   CLI::App* app =
       program.add_subcommand("papers", "What others published about low precision, measured again");
-  app->footer("FlashAttention-3's table, Golden et al. and Qiu and Yao. Takes half a minute on two cores.\n\n"
+  app->footer("FlashAttention-3's table, Golden et al. and Qiu and Yao. Takes half a minute on two "
+              "cores.\n\n"
               "Example:\n  fa1lab papers --json");
   app->add_flag("--json", *json, "Print records instead of a table");
   return {app, [json] { return papers(*json); }};
