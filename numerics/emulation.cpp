@@ -312,9 +312,14 @@ Configuration parse_configuration(std::string_view text) {
 }
 
 std::string stages_of(const Configuration& configuration) {
-  std::string text;
+  FormatId usual = FormatId::fp32; // of most stages; there are many where it is another
+  for (std::size_t id = 0; id < all_formats().size(); ++id)
+    if (std::ranges::count(configuration.formats, static_cast<FormatId>(id)) >
+        static_cast<std::ptrdiff_t>(kStages) / 2)
+      usual = static_cast<FormatId>(id);
+  std::string text = usual == FormatId::fp32 ? "" : fmt::format("all {}", format_of(usual).id);
   for (std::size_t i = 0; i < kStages; ++i)
-    if (configuration.formats[i] != FormatId::fp32)
+    if (configuration.formats[i] != usual)
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kStageNames[i],
                           format_of(configuration.formats[i]).id);
   return text;

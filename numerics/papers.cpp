@@ -239,9 +239,9 @@ Problem repeated_maxima(float score, bool residue) {
     problem.K(bh, 0, 0) = problem.K(bh, 1, 0) = score;
     problem.K(bh, 2, 0) = score - 12.0f * std::log(2.0f);
     for (std::int64_t c = 0; c < kColumns; ++c) {
-      const std::int64_t pair = bh * kColumns + c;
-      problem.V(bh, 0, c) = -2.0f - static_cast<float>(pair / kPairs) / 64.0f;
-      problem.V(bh, 1, c) = -2.0f - static_cast<float>(pair % kPairs) / 64.0f;
+      const std::int64_t pair = bh * kColumns + c, first = pair / kPairs, second = pair % kPairs;
+      problem.V(bh, 0, c) = -2.0f - static_cast<float>(first) / 64.0f;
+      problem.V(bh, 1, c) = -2.0f - static_cast<float>(second) / 64.0f;
       problem.V(bh, 2, c) = residue ? -2.0f : 0.0f;
     }
   }

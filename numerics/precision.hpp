@@ -1,14 +1,13 @@
-/// What lower precision costs: the error of an emulated configuration, split into that of the rounded
-/// inputs and that of the arithmetic.
+/// What lower precision costs: the error of an emulated configuration, split into that of the
+/// rounded inputs and that of the arithmetic.
 ///
 /// Computes  for each configuration (emulation.hpp), against the certified truth:
-///             inputs      exact answer of the prepared problem - exact answer of the problem: what is
-///                         lost before the kernel starts
+///             inputs      exact answer of the prepared problem - exact answer of the problem: what
+///                         is lost before the kernel starts
 ///             arithmetic  computed - exact answer of the prepared problem: what the kernel loses
 ///             total       computed - exact answer of the problem, their sum element by element
-/// Units     sum p|v| of the problem as given times u = 2^-24, the same for all configurations and
-///           equal to NUMERICS' unit of a relative error; absolute; and RMS error over the RMS of the
-///           exact answer
+/// Units     sum p|v| of the problem as given times u = 2^-24, the same for all configurations, and
+///           the unit of error.hpp; absolute; and RMS error over the RMS of the exact answer
 /// Error     the truth's radius is not in it: below 1e-15 of what the coarsest format here makes
 /// Special   a NaN or Inf makes every number it enters NaN or Inf, and is counted
 #pragma once

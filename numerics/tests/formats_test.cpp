@@ -1,6 +1,6 @@
 // Claims about formats: each rounding is the nearest value, ties to even, and every code means what
-// its specification says. Formats of up to 19 bits are asked on every value and around every halfway
-// point; Eigen's half and bfloat16 are an oracle that shares no code with this.
+// its specification says. Formats of up to 19 bits are asked on every value and around every
+// halfway point; Eigen's half and bfloat16 are an oracle that shares no code with this.
 #include "numerics/formats.hpp"
 
 #include "numerics/ulp.hpp"

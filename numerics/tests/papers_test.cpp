@@ -1,5 +1,5 @@
-// Claims about the published results: what must come out as the papers say comes out, and every number
-// of ours is measured.
+// Claims about the published results: what must come out as the papers say comes out, and every
+// number of ours is measured.
 #include "numerics/papers.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-// Claims about the error of configurations: the split into inputs and arithmetic, the units, and the
-// orders that the formats force.
+// Claims about the error of configurations: the split into inputs and arithmetic, the units, and
+// the orders that the formats force.
 #include "numerics/precision.hpp"
 
 #include "numerics/bounds.hpp"

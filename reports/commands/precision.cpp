@@ -73,6 +73,21 @@ Json to_json(const numerics::PrecisionRecord& r, const reference::Recipe& recipe
           {"total", to_json(r.total)}};
 }
 
+/// The rounded stages, and what else is done to the inputs or to the recurrence.
+std::string changes_of(const numerics::Configuration& configuration) {
+  std::string text = stages_of(configuration);
+  const auto add = [&](bool applies, std::string_view what) {
+    if (applies)
+      text += fmt::format("{}{}", text.empty() ? "" : "; ", what);
+  };
+  add(configuration.scaling == numerics::Scaling::tensor, "scaled as tensors");
+  add(configuration.scaling == numerics::Scaling::blocks, "scaled in blocks");
+  add(configuration.turned, "turned");
+  add(configuration.one_tile, "whole rows");
+  add(configuration.split_maxima != 0.0f, "repeated maxima moved");
+  return text;
+}
+
 void print(std::span<const numerics::PrecisionRecord> records, const reference::Recipe& recipe,
            const std::string& tile) {
   std::size_t width = std::string_view("configuration").size();
@@ -90,7 +105,7 @@ void print(std::span<const numerics::PrecisionRecord> records, const reference::
     };
     fmt::print(std::cout, "{:<{}}  {:>9.3g}  {}  {}  {:>9.3g}  {}\n", r.configuration.id, width,
                r.inputs.rms, three(r.arithmetic), three(r.total), r.total.relative,
-               stages_of(r.configuration));
+               changes_of(r.configuration));
     if (r.not_finite > 0)
       fmt::print(std::cout, "{:<{}}  {} of {} elements are NaN or Inf\n", "", width, r.not_finite,
                  r.elements);

@@ -1,4 +1,5 @@
-/// fa1lab precision RECIPE [--config NAME]... [--tile N] [--json]: what lower precision costs, stage by stage.
+/// fa1lab precision RECIPE [--config NAME]... [--tile N] [--json]: what lower precision costs,
+/// stage by stage.
 /// fa1lab papers [--json]: what others published about it, measured again.
 #pragma once
 
