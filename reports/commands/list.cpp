@@ -2,6 +2,7 @@
 
 #include "kernels/traffic.hpp"
 #include "numerics/edge_cases.hpp"
+#include "numerics/formats.hpp"
 #include "numerics/sweep.hpp"
 #include "properties/property.hpp"
 #include "reports/arguments.hpp"
@@ -164,11 +165,22 @@ std::vector<Row> input_rows() {
 }
 
 std::vector<Row> format_rows() {
-  return {
-      {"fp32",
-       {{"u", "2^-24"}},
-       "IEEE binary32: inputs, outputs, carries and every intermediate of the kernels here; every "
-       "tensor is [batch_heads][rows][columns], row-major and contiguous"}};
+  std::vector<Row> rows;
+  for (const numerics::Format& format : numerics::all_formats())
+    rows.push_back({std::string(format.id),
+                    {{"u", fmt::format("2^{}", -format.fraction_bits - 1)},
+                     {"bits", format.bits()},
+                     {"exponent_bits", format.exponent_bits},
+                     {"fraction_bits", format.fraction_bits},
+                     {"bias", format.bias},
+                     {"largest", format.largest()},
+                     {"smallest_normal", format.smallest_normal()},
+                     {"smallest", format.smallest()},
+                     {"infinities", format.infinities},
+                     {"overflow", numerics::name_of(format.overflow)},
+                     {"range", fmt::format("{:.3g}..{:.3g}", format.smallest(), format.largest())}},
+                    std::string(format.says)});
+  return rows;
 }
 
 struct Listing {
@@ -183,7 +195,7 @@ const std::array<Listing, 5>& listings() {
                                            {"invariants", invariant_rows, {"kind"}},
                                            {"cases", case_rows, {"kind"}},
                                            {"inputs", input_rows, {}},
-                                           {"formats", format_rows, {"u"}}}};
+                                           {"formats", format_rows, {"u", "range"}}}};
   return all;
 }
 
@@ -200,8 +212,13 @@ int list(const std::string& name, bool json) {
 
   const std::vector<Row> rows = chosen->rows();
   std::size_t width = 0;
-  for (const Row& row : rows)
+  std::map<std::string, std::size_t> fact_widths;
+  for (const Row& row : rows) {
     width = std::max(width, row.id.size());
+    for (const auto& [key, value] : row.facts)
+      if (value.is_string())
+        fact_widths[key] = std::max(fact_widths[key], value.get<std::string>().size());
+  }
   if (!json && chosen->preface != nullptr)
     std::cout << chosen->preface();
   for (const Row& row : rows) {
@@ -210,7 +227,7 @@ int list(const std::string& name, bool json) {
     for (const auto& [key, value] : row.facts) {
       record[key] = value;
       if (std::ranges::find(chosen->shown, key) != chosen->shown.end())
-        facts += fmt::format("{:<9} ", value.get<std::string>());
+        facts += fmt::format("{:<{}}  ", value.get<std::string>(), fact_widths[key]);
     }
     record["says"] = row.says;
     if (json)

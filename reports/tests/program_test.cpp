@@ -71,9 +71,9 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
     const char* says;
   };
   const auto example = GENERATE(values<Example>({
-      {"", "want a command: one of report repro run check sweep list bench trace"},
+      {"", "want a command: one of report repro run check sweep precision papers list bench trace"},
       {"frobnicate", "command 'frobnicate' is unknown; want one of report repro run check sweep "
-                     "list bench trace"},
+                     "precision papers list bench trace"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
@@ -106,6 +106,14 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"report --out /proc/none/out", "cannot write"},
       {"report --out /proc", "/proc"},
       {"report --seed x", "--seed x: want"},
+      {"precision", "precision: RECIPE is required"},
+      {"precision n_q=1 --config fa4",
+       "--config: configuration 'fa4' is unknown; want STAGE=FORMAT,... or one of fp32 tf32"},
+      {"precision n_q=1 --config p=fp12", "'p=fp12': want STAGE=FORMAT, the format one of fp32"},
+      {"precision n_q=1 --config q=bf16", "stage 'q' is unknown; want one of all inputs"},
+      {"precision n_q=1 --tile 0", "--tile 0: want a whole number from 1 to"},
+      {"precision 'n_kv=many'", "n_kv=many"},
+      {"papers --frobnicate", "--frobnicate"},
       {"bench --filter nothing",
        "'nothing' matches no subject; want one that matches any of certify"},
       {"bench --filter -.", "'-.' matches no subject"},
@@ -311,7 +319,8 @@ TEST_CASE("with --json every command prints one object a line", "[reports][quick
       {"run n_kv=9 --json", 1, "error"},
       {"sweep --vary n_kv=1..8 --vary seed=1,2 n_q=2 --json", 8, "error"},
       {"check --invariant m-exact --cases 5 --json", 1, "law"},
-      {"list formats --json", 1, "format"},
+      {"precision 'n_q=2 n_kv=9 d=3' --config fp32 --config p=bf16,l=fp16 --json", 2, "precision"},
+      {"list formats --json", 6, "format"},
       {"bench --keys 64 --d 4 --min-time 0.001 --filter ^mirror --json", 1, "bench"},
       {"list kernels --json", 0, "kernel"}, // as many as there are
   }));

@@ -1,0 +1,46 @@
+/// What others published about attention in low precision, measured again with the emulation.
+///
+/// Computes  one row for each published number: theirs, ours, and what differs between the two
+///             FlashAttention-3 (Shah et al. 2024), section 4.3: RMSE of fp16 and fp8 attention on
+///               entries from N(0,1) + N(0,100) Bernoulli(0.001), and the ratios between them
+///             Golden et al. 2024: every intermediate in bf16 against standard attention in bf16,
+///               over the number of keys and the width of the tile; and with fp32 carries, where
+///               the relation turns round
+///             Qiu and Yao 2025: the bias of sum p v in bf16 where two weights are 1, and their fix
+/// Shapes    the first two papers state none that could be repeated: ours is a mean over a stated
+///           set of shapes, with its range
+/// Error     nothing of ours is a constant: every number is measured when it is asked for
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace fa1::numerics {
+
+struct PaperRow {
+  std::string source;
+  std::string quantity;
+  std::string unit;    ///< empty for a ratio
+  double theirs = 0.0; ///< NaN where the source says a direction and no number
+  std::string says;    ///< what the source says, where that is no number
+  double ours = 0.0;   ///< geometric mean over the shapes; the number itself where there is one
+  double low = 0.0, high = 0.0; ///< smallest and largest over the shapes
+  std::string shapes;           ///< where ours comes from
+  std::string differs;
+
+  double ratio() const { return ours / theirs; }
+};
+
+enum class Paper { flash_attention_3, golden, qiu_yao };
+inline constexpr std::array kPapers{Paper::flash_attention_3, Paper::golden, Paper::qiu_yao};
+
+/// Results do not depend on `threads`. `done` is called once for each of `paper_jobs()` parts, by
+/// any thread.
+std::vector<PaperRow> paper_rows(Paper paper, unsigned threads = 1,
+                                 const std::function<void()>& done = {});
+std::size_t paper_jobs(Paper paper);
+
+} // namespace fa1::numerics
