@@ -50,8 +50,7 @@ struct Key {
 
 constexpr std::string_view kKernelKey = "kernel", kSeedKey = "seed";
 
-constexpr auto kKeys = std::to_array<Key>({{kKernelKey, Values::word},
-                                           {"bh", Values::whole},
+constexpr auto kKeys = std::to_array<Key>({{"bh", Values::whole},
                                            {"n_q", Values::whole},
                                            {"n_kv", Values::whole},
                                            {"d", Values::whole},
@@ -68,7 +67,8 @@ constexpr auto kKeys = std::to_array<Key>({{kKernelKey, Values::word},
                                            {"K", Values::list},
                                            {"V", Values::list},
                                            {"scores", Values::list},
-                                           {"put", Values::list}});
+                                           {"put", Values::list},
+                                           {kKernelKey, Values::word}});
 
 [[noreturn]] void fail(std::string_view axis, std::string_view want) {
   const std::string shown =
@@ -132,7 +132,7 @@ std::vector<std::string> even_range(std::string_view axis, const Key& key, std::
     fail(axis, "want finite numbers on both sides of '..' and a positive step after '+'");
   if (a > b)
     fail(axis, "the range runs backwards; want the smaller end first");
-  const double steps = std::floor((b - a) / step * (1.0 + 1e-9));
+  const double steps = std::floor((b - a) / step + 1e-6);
   if (!(steps < static_cast<double>(kMaxValues)))
     fail_as_too_many(axis, steps + 1.0);
   for (double k = 0.0; k <= steps; k += 1.0)
