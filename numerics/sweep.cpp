@@ -1,5 +1,6 @@
 #include "numerics/sweep.hpp"
 
+#include "numerics/ulp.hpp"
 #include "reference/certified.hpp"
 #include "reference/key_stream.hpp"
 #include "reference/parallel.hpp"
@@ -17,6 +18,14 @@
 
 namespace fa1::numerics {
 namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// A maximum that NaN can enter and never leaves.
+void raise(double& maximum, double value) {
+  if (!std::isnan(maximum) && !(value <= maximum))
+    maximum = value;
+}
 
 class Stopwatch {
 public:
@@ -39,6 +48,8 @@ struct Key {
   Values values;
 };
 
+constexpr std::string_view kKernelKey = "kernel", kSeedKey = "seed";
+
 constexpr auto kKeys = std::to_array<Key>({{"bh", Values::whole},
                                            {"n_q", Values::whole},
                                            {"n_kv", Values::whole},
@@ -46,7 +57,7 @@ constexpr auto kKeys = std::to_array<Key>({{"bh", Values::whole},
                                            {"dv", Values::whole},
                                            {"rows", Values::whole},
                                            {"scale", Values::real},
-                                           {"seed", Values::whole},
+                                           {kSeedKey, Values::whole},
                                            {"dist", Values::word},
                                            {"sigma", Values::real},
                                            {"order", Values::word},
@@ -56,7 +67,8 @@ constexpr auto kKeys = std::to_array<Key>({{"bh", Values::whole},
                                            {"K", Values::list},
                                            {"V", Values::list},
                                            {"scores", Values::list},
-                                           {"put", Values::list}});
+                                           {"put", Values::list},
+                                           {kKernelKey, Values::word}});
 
 [[noreturn]] void fail(std::string_view axis, std::string_view want) {
   const std::string shown =
@@ -89,6 +101,43 @@ double spaced(double a, double b, std::size_t k, std::size_t n) {
   if (k + 1 == n)
     return b;
   return a * std::pow(b / a, static_cast<double>(k) / static_cast<double>(n - 1));
+}
+
+[[noreturn]] void fail_as_too_many(std::string_view axis, double count) {
+  fail(axis, fmt::format("{:.0f} values; want at most {} of one key, and --yes for a grid of more "
+                         "than {} points",
+                         count, kMaxValues, kMaxPoints));
+}
+
+/// a, a + step, a + 2 step, ... up to b.
+std::vector<std::string> even_range(std::string_view axis, const Key& key, std::string_view from,
+                                    std::string_view to, std::string_view by) {
+  std::vector<std::string> values;
+  if (key.values == Values::whole) {
+    std::uint64_t a = 0, b = 0, step = 0;
+    if (!read(from, a) || !read(to, b) || !read(by, step) || step == 0)
+      fail(axis, "want whole numbers on both sides of '..' and a positive step after '+'");
+    if (a > b)
+      fail(axis, "the range runs backwards; want the smaller end first");
+    const std::uint64_t steps = (b - a) / step;
+    if (steps >= kMaxValues)
+      fail_as_too_many(axis, static_cast<double>(steps) + 1.0);
+    for (std::uint64_t k = 0; k <= steps; ++k)
+      values.push_back(std::to_string(a + k * step));
+    return values;
+  }
+  double a = 0.0, b = 0.0, step = 0.0;
+  if (!read(from, a) || !read(to, b) || !read(by, step) || !std::isfinite(a) || !std::isfinite(b) ||
+      !(step > 0.0))
+    fail(axis, "want finite numbers on both sides of '..' and a positive step after '+'");
+  if (a > b)
+    fail(axis, "the range runs backwards; want the smaller end first");
+  const double steps = std::floor((b - a) / step + 1e-6);
+  if (!(steps < static_cast<double>(kMaxValues)))
+    fail_as_too_many(axis, steps + 1.0);
+  for (double k = 0.0; k <= steps; k += 1.0)
+    values.push_back(fmt::format("{}", static_cast<float>(a + k * step)));
+  return values;
 }
 
 std::vector<std::string> whole_range(std::string_view axis, std::string_view from,
@@ -149,6 +198,14 @@ std::vector<std::string> real_range(std::string_view axis, std::string_view from
   return values;
 }
 
+/// Where in `b+step` the step's sign is; not that of an exponent.
+std::size_t plus_of_step(std::string_view text) {
+  for (std::size_t at = 1; at < text.size(); ++at)
+    if (text[at] == '+' && text[at - 1] != 'e' && text[at - 1] != 'E')
+      return at;
+  return std::string_view::npos;
+}
+
 std::vector<std::string> range(std::string_view axis, const Key& key, std::string_view list,
                                std::size_t dots) {
   if (key.values == Values::word)
@@ -157,9 +214,13 @@ std::vector<std::string> range(std::string_view axis, const Key& key, std::strin
   std::string_view to = list.substr(dots + 2);
   std::size_t count = 0;
   if (const std::size_t colon = to.find(':'); colon != std::string_view::npos) {
-    if (!read(to.substr(colon + 1), count) || count < 2 || count > kMaxPoints)
-      fail(axis, fmt::format("want 2 to {} values after ':'", kMaxPoints));
+    if (!read(to.substr(colon + 1), count) || count < 2)
+      fail(axis, "want a number of values, 2 or more, after ':'");
+    if (count > kMaxValues)
+      fail_as_too_many(axis, static_cast<double>(count));
     to = to.substr(0, colon);
+  } else if (const std::size_t plus = plus_of_step(to); plus != std::string_view::npos) {
+    return even_range(axis, key, from, to.substr(0, plus), to.substr(plus + 1));
   }
   return key.values == Values::whole ? whole_range(axis, from, to, count)
                                      : real_range(axis, from, to, count);
@@ -252,16 +313,38 @@ Measured measure_at_once(const reference::Problem& problem, const kernels::Kerne
   return {std::move(state), std::move(truth), online_softmax(problem, kernel.arithmetic)};
 }
 
+/// The errors of O in u sum p|v|, and beside them the softmax bound of each row in the same unit.
+void weigh_elements(const reference::State& state, const reference::Truth& truth,
+                    const Bounds& bounds, const reference::Shape& shape, Sample& result) {
+  const auto O = state.O.elements();
+  const auto exact = truth.O.elements();
+  const auto weighted = bounds.weighted.elements();
+  const auto columns = static_cast<std::size_t>(shape.dv);
+  double squares = 0.0;
+  result.errors.reserve(O.size());
+  for (std::size_t e = 0; e < O.size(); ++e) {
+    const double error = std::fabs(error_of(O[e], exact[e]));
+    const double relative = error == 0.0 ? 0.0 : error / (kU * weighted[e]);
+    const double line = static_cast<double>(shape.n_kv) + 2.0 + 2.0 * bounds.spread[e / columns];
+    squares += line * line;
+    raise(result.max_softmax, relative / line);
+    result.errors.push_back(relative);
+  }
+  if (!O.empty())
+    result.softmax_relative = std::sqrt(squares / static_cast<double>(O.size()));
+}
+
 } // namespace
 
-Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
-               std::int64_t chunk_bytes) {
+Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
+              std::int64_t chunk_bytes) {
   reference::KeyStream stream(recipe, keys_at_once(recipe, kernel, chunk_bytes), threads);
   const bool at_once = stream.chunks() == 1;
   if (at_once)
     reference::require_memory(stream.shape(), stream.shape().n_kv, "");
   const kernels::Launch launch;
-  Record record;
+  Sample result;
+  Record& record = result.record;
   record.recipe = recipe;
   record.shape = stream.shape();
   record.kernel = kernel.id;
@@ -277,12 +360,15 @@ Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, u
   if (!at_once)
     record.truth += fmt::format("; keys in {} chunks", stream.chunks());
   record.error = summarize(state, truth, bounds);
+  weigh_elements(state, truth, bounds, stream.shape(), result);
   if (!bounds.obstacle.empty()) { // there is no bound, nor the unit that the errors are told in
     ErrorSummary& e = record.error;
     for (double* none :
          {&e.max_relative, &e.rms_relative, &e.mean_relative, &e.max_fraction, &e.median_fraction,
           &e.max_expected, &e.bound_relative, &e.expected_relative, &e.max_l_relative})
-      *none = std::numeric_limits<double>::quiet_NaN();
+      *none = kNaN;
+    std::ranges::fill(result.errors, kNaN);
+    result.max_softmax = result.softmax_relative = kNaN;
   }
   record.not_finite =
       std::ranges::count_if(state.O.elements(), [](float x) { return !std::isfinite(x); });
@@ -291,7 +377,72 @@ Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, u
   for (const double spread : bounds.spread)
     record.spread = std::max(record.spread, spread);
   record.verdict = judge(stream.chunk(0), state, truth, bounds, kernel.gives_l_and_m);
-  return record;
+  return result;
+}
+
+Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
+               std::int64_t chunk_bytes) {
+  return sample(recipe, kernel, threads, chunk_bytes).record;
+}
+
+// ---------------------------------------------------------------------------------------------------
+// One point over its seeds
+// ---------------------------------------------------------------------------------------------------
+
+void Pool::add(const Sample& run) {
+  const Record& r = run.record;
+  PointRecord& p = point_;
+  if (p.runs++ == 0) {
+    p.first = r.recipe;
+    p.deciding = r;
+  }
+  const Judgement now = r.verdict.judgement, before = p.deciding.verdict.judgement;
+  if (now > before || // Judgement runs from right to wrong
+      (now == before && r.error.max_fraction > p.deciding.error.max_fraction))
+    p.deciding = r;
+  ++p.judged[static_cast<std::size_t>(r.verdict.judgement)];
+  const ErrorSummary& e = r.error;
+  const auto n = static_cast<double>(e.elements);
+  p.last_seed = r.recipe.seed;
+  p.not_finite += r.not_finite;
+  raise(p.eta, r.eta);
+  raise(p.spread, r.spread);
+  ErrorSummary& all = p.error;
+  all.elements += e.elements;
+  raise(all.max_relative, e.max_relative);
+  raise(all.max_ulp, e.max_ulp);
+  raise(all.max_fraction, e.max_fraction);
+  raise(all.max_expected, e.max_expected);
+  raise(all.max_l_relative, e.max_l_relative);
+  raise(p.max_softmax, run.max_softmax);
+  squares_ += n * e.rms_relative * e.rms_relative;
+  sum_ += n * e.mean_relative;
+  bound_squares_ += n * e.bound_relative * e.bound_relative;
+  expected_squares_ += n * e.expected_relative * e.expected_relative;
+  softmax_squares_ += n * run.softmax_relative * run.softmax_relative;
+  for (std::size_t bin = 0; bin < kUlpBins; ++bin)
+    all.ulp_histogram[bin] += e.ulp_histogram[bin];
+  errors_.insert(errors_.end(), run.errors.begin(), run.errors.end());
+}
+
+PointRecord Pool::take() {
+  if (point_.error.elements > 0) {
+    const auto n = static_cast<double>(point_.error.elements);
+    point_.error.rms_relative = std::sqrt(squares_ / n);
+    point_.error.mean_relative = sum_ / n;
+    point_.error.bound_relative = std::sqrt(bound_squares_ / n);
+    point_.error.expected_relative = std::sqrt(expected_squares_ / n);
+    point_.softmax_relative = std::sqrt(softmax_squares_ / n);
+    // NaN, which no order has, counts as larger than everything.
+    std::ranges::sort(errors_, [](double a, double b) { return a < b || (b != b && a == a); });
+    for (std::size_t q = 0; q < kQuantiles.size(); ++q) {
+      const auto rank = static_cast<std::size_t>(std::ceil(kQuantiles[q] * n));
+      point_.quantiles[q] = errors_[std::clamp<std::size_t>(rank, 1, errors_.size()) - 1];
+    }
+  }
+  PointRecord done = std::move(point_);
+  *this = Pool();
+  return done;
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -318,8 +469,8 @@ Axis parse_axis(std::string_view text) {
     axis.values = range(text, *key, list, dots);
   else
     axis.values = split(text, list, ',');
-  if (axis.values.size() > kMaxPoints)
-    fail(text, fmt::format("{} values; want at most {}", axis.values.size(), kMaxPoints));
+  if (axis.values.size() > kMaxValues)
+    fail_as_too_many(text, static_cast<double>(axis.values.size()));
   return axis;
 }
 
@@ -352,8 +503,53 @@ std::vector<Point> expand(std::string_view base, std::span<const Axis> axes) {
   return points;
 }
 
+Grid::Grid(std::string_view base, std::vector<Axis> axes) {
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      if (axes[a].key == axes[b].key)
+        fail(axes[a].key, "is varied twice; want each key once");
+  fixed_ = without(base, axes);
+  for (Axis& axis : axes) {
+    if (axis.key == kSeedKey) {
+      for (const std::string& seed : axis.values)
+        seeds_.push_back(reference::parse_recipe("seed=" + seed).seed);
+      continue;
+    }
+    if (axis.values.size() > kMostPoints / points_)
+      throw SweepError(
+          fmt::format("--vary: the grid has more than {} points; want fewer", kMostPoints));
+    points_ *= axis.values.size();
+    axes_.push_back(std::move(axis));
+  }
+}
+
+GridPoint Grid::point(std::uint64_t index) const {
+  GridPoint point;
+  point.values.resize(axes_.size());
+  for (std::size_t a = axes_.size(); a-- > 0; index /= axes_[a].values.size())
+    point.values[a] = axes_[a].values[index % axes_[a].values.size()];
+  std::string text = fixed_;
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    if (axes_[a].key == kKernelKey)
+      point.kernel = point.values[a];
+    else
+      text += fmt::format("{}={} ", axes_[a].key, point.values[a]);
+  }
+  point.recipe = reference::parse_recipe(text);
+  if (!seeds_.empty())
+    point.recipe.seed = seeds_.front();
+  reference::shape_of(point.recipe);
+  return point;
+}
+
+reference::Recipe Grid::run(const GridPoint& point, std::uint64_t which) const {
+  reference::Recipe recipe = point.recipe;
+  if (!seeds_.empty())
+    recipe.seed = seeds_[which];
+  return recipe;
+}
+
 Slope log_log_slope(std::span<const double> x, std::span<const double> y) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> log_x, log_y;
   for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
     if (x[i] > 0.0 && y[i] > 0.0 && std::isfinite(x[i]) && std::isfinite(y[i])) {

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,30 +27,39 @@ constexpr std::string_view kBesideMark = ".fa1lab-";
   throw UsageError(fmt::format("cannot write '{}': {}", path.string(), std::strerror(error)));
 }
 
-/// Every byte, and the medium's own word that they are there: a full disk may only show when the file is closed.
-void write_all(const fs::path& file, std::string_view text, const fs::path& shown) {
-  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0)
-    fail(shown, errno);
+[[nodiscard]] int write_bytes(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR)
       continue;
-    if (written < 0) {
-      const int error = errno;
-      close(fd);
-      fail(shown, error);
-    }
+    if (written < 0)
+      return errno;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return 0;
+}
+
+/// The medium's own word that every byte is there: a full disk may only show when the file is closed.
+[[nodiscard]] int synchronise_and_close(int fd) {
+  int error = 0;
   if (fsync(fd) != 0 && errno != EINVAL &&
-      errno != EROFS) { // pipes and devices have nothing to synchronise
-    const int error = errno;
+      errno != EROFS) // pipes and devices have nothing to synchronise
+    error = errno;
+  if (close(fd) != 0 && error == 0)
+    error = errno;
+  return error;
+}
+
+void write_all(const fs::path& file, std::string_view text, const fs::path& shown) {
+  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0)
+    fail(shown, errno);
+  if (const int error = write_bytes(fd, text)) {
     close(fd);
     fail(shown, error);
   }
-  if (close(fd) != 0)
-    fail(shown, errno);
+  if (const int error = synchronise_and_close(fd))
+    fail(shown, error);
 }
 
 fs::path beside(const fs::path& target) {
@@ -77,26 +88,97 @@ void remove_leftovers(const fs::path& target) {
 
 } // namespace
 
-void write_file(const fs::path& path, std::string_view text) {
+NewFile::NewFile(const fs::path& path) : shown_(path), written_(path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status))
     fail(path, EISDIR);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
-    write_all(path, text, path);
+  if (!fs::exists(status) || fs::is_regular_file(status)) {
+    // Through a link, the file it names is replaced and not the link.
+    target_ = fs::exists(status) ? fs::canonical(path) : fs::absolute(path);
+    remove_leftovers(target_);
+    written_ = beside(target_);
+  }
+  fd_ = open(written_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd_ < 0)
+    fail(shown_, errno);
+}
+
+NewFile::~NewFile() {
+  if (fd_ >= 0)
+    close(fd_);
+  std::error_code ignored;
+  if (!target_.empty())
+    fs::remove(written_, ignored);
+}
+
+void NewFile::write(std::string_view text) {
+  if (const int error = write_bytes(fd_, text))
+    fail(shown_, error);
+}
+
+void NewFile::publish() {
+  const int error = synchronise_and_close(fd_);
+  fd_ = -1;
+  if (error != 0)
+    fail(shown_, error);
+  if (target_.empty())
     return;
-  }
-  // Through a link, the file it names is replaced and not the link.
-  const fs::path target = fs::exists(status) ? fs::canonical(path) : fs::absolute(path);
-  const fs::path temporary = beside(target);
-  try {
-    write_all(temporary, text, path);
-    if (rename(temporary.c_str(), target.c_str()) != 0)
-      fail(path, errno);
-  } catch (...) {
-    fs::remove(temporary, error);
-    throw;
-  }
+  if (rename(written_.c_str(), target_.c_str()) != 0)
+    fail(shown_, errno);
+  target_.clear();
+}
+
+void write_file(const fs::path& path, std::string_view text) {
+  NewFile file(path);
+  file.write(text);
+  file.publish();
+}
+
+GrowingFile::GrowingFile(const fs::path& path) : shown_(path) {
+  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd_ < 0)
+    fail(path, errno);
+  struct stat status {};
+  const int error = fstat(fd_, &status) != 0                                         ? errno
+                    : !S_ISREG(status.st_mode) || flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0
+                                                                                     : errno;
+  if (error == 0)
+    return;
+  close(fd_);
+  if (error == EWOULDBLOCK)
+    throw UsageError(fmt::format(
+        "'{}': another process is writing it; want a file of its own for each", path.string()));
+  fail(path, error);
+}
+
+GrowingFile::~GrowingFile() { close(fd_); }
+
+void GrowingFile::keep(std::int64_t bytes) {
+  struct stat status {};
+  if (fstat(fd_, &status) != 0)
+    fail(shown_, errno);
+  if (!S_ISREG(status.st_mode))
+    return;
+  if (status.st_size > bytes && ftruncate(fd_, bytes) != 0)
+    fail(shown_, errno);
+  if (lseek(fd_, bytes, SEEK_SET) < 0)
+    fail(shown_, errno);
+}
+
+void GrowingFile::append(std::string_view text) {
+  if (const int error = write_bytes(fd_, text))
+    fail(shown_, error);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - synchronised_ < std::chrono::seconds(1))
+    return;
+  synchronise();
+  synchronised_ = now;
+}
+
+void GrowingFile::synchronise() {
+  if (fdatasync(fd_) != 0 && errno != EINVAL && errno != EROFS)
+    fail(shown_, errno);
 }
 
 void require_writable(const fs::path& path) {

@@ -101,6 +101,56 @@ Json to_json(const numerics::Record& r, Times times) {
   return json;
 }
 
+Json to_json(const numerics::PointRecord& p, std::uint64_t number) {
+  const numerics::Record& r = p.deciding;
+  Json quantiles = Json::object(), judged = Json::object(), histogram = Json::array();
+  for (std::size_t q = 0; q < numerics::kQuantiles.size(); ++q)
+    quantiles[fmt::format("{}", numerics::kQuantiles[q])] = reports::number(p.quantiles[q]);
+  for (std::size_t j = 0; j < p.judged.size(); ++j)
+    judged[std::string(numerics::name_of(static_cast<numerics::Judgement>(j)))] = p.judged[j];
+  for (const std::int64_t count : p.error.ulp_histogram)
+    histogram.push_back(count);
+  return {{"what", "point"},
+          {"point", number},
+          {"recipe", reference::to_string(p.first)},
+          {"seed", p.first.seed},
+          {"last_seed", p.last_seed},
+          {"runs", p.runs},
+          {"batch_heads", r.shape.batch_heads},
+          {"n_q", r.shape.n_q},
+          {"n_kv", r.shape.n_kv},
+          {"d", r.shape.d},
+          {"dv", r.shape.dv},
+          {"kernel", r.kernel},
+          {"backend", name_of(r.backend)},
+          {"Bc", r.arithmetic.Bc},
+          {"contracted", r.arithmetic.contracted},
+          {"truth", r.truth},
+          {"verdict", numerics::name_of(r.verdict.judgement)},
+          {"why", r.verdict.why},
+          {"judged", std::move(judged)},
+          {"elements", p.error.elements},
+          {"not_finite", p.not_finite},
+          {"unit", "2^-24 sum_j p_j |v_j|"},
+          {"max_error", reports::number(p.error.max_relative)},
+          {"rms_error", reports::number(p.error.rms_relative)},
+          {"mean_error", reports::number(p.error.mean_relative)},
+          {"quantiles", std::move(quantiles)},
+          {"bound", reports::number(p.error.bound_relative)},
+          {"expected", reports::number(p.error.expected_relative)},
+          {"softmax_bound", reports::number(p.softmax_relative)},
+          {"max_fraction", reports::number(p.error.max_fraction)},
+          {"max_over_expected", reports::number(p.error.max_expected)},
+          {"max_over_softmax_bound", reports::number(p.max_softmax)},
+          {"max_error_ulp", reports::number(p.error.max_ulp)},
+          {"max_l_error", reports::number(p.error.max_l_relative)},
+          {"score_error_bound", reports::number(p.eta)},
+          {"score_spread", reports::number(p.spread)},
+          {"ulp_histogram", std::move(histogram)},
+          {"worst", r.verdict.worst.output.empty() ? Json(nullptr) : to_json(r.verdict.worst)},
+          {"reproduce", run_line(r)}};
+}
+
 std::string answer_of(const properties::LawResult& result) {
   if (result.violated)
     return "violated";

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "numerics/record.hpp"
+#include "numerics/sweep.hpp"
 #include "properties/property.hpp"
 #include "reports/environment.hpp"
 
@@ -29,6 +30,9 @@ Json to_json(const Environment& environment);
 /// Times differ from run to run, so they are left out where two runs are to be compared.
 enum class Times { with, without };
 Json to_json(const numerics::Record& record, Times times);
+/// One point of a sweep over its seeds; `number` counts from 1. Without times: two sweeps of one
+/// program are equal byte for byte.
+Json to_json(const numerics::PointRecord& point, std::uint64_t number);
 Json to_json(const properties::LawResult& result, int cases, std::uint64_t seed);
 
 /// `held`, `violated` or `not-applicable`, as one word to search for.

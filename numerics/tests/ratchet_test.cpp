@@ -6,8 +6,11 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 using namespace fa1::numerics;
 using Catch::Matchers::ContainsSubstring;
@@ -68,7 +71,7 @@ TEST_CASE("every row of the project's own file can be read", "[numerics][quick]"
   REQUIRE(in);
   int rows = 0;
   for (std::string line; std::getline(in, line);)
-    if (!line.empty() && !line.starts_with("key,")) {
+    if (!line.empty() && !line.starts_with("key,") && !line.starts_with("#")) {
       const RatchetRow row = ratchet(line.substr(0, line.find(',')));
       CHECK(row.cases > 0);
       CHECK(row.worst >= row.median);
@@ -76,4 +79,45 @@ TEST_CASE("every row of the project's own file can be read", "[numerics][quick]"
     }
 
   CHECK(rows > 0);
+}
+
+TEST_CASE("the project's own file is sealed, and a row changed by hand is seen",
+          "[numerics][quick]") {
+  std::ifstream in(ratchet_file(), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string edited = text;
+  const std::size_t digit = edited.find("0.") + 2;
+  edited[digit] = edited[digit] == '9' ? '8' : '9';
+  const CsvFile file("");
+  std::ofstream(file.path()) << edited;
+
+  CHECK(is_sealed(text));
+  CHECK_THROWS_MATCHES(ratchet_rows(file.path()), std::runtime_error,
+                       MessageMatches(ContainsSubstring("was changed by hand")));
+}
+
+TEST_CASE("a row that admits more, rests on less or is of something else loosens",
+          "[numerics][quick]") {
+  const RatchetRow row{"k", 0.3, 0.01, 100, "how"};
+
+  CHECK(move_of(row, row) == RatchetMove::same);
+  CHECK(move_of(row, {"k", 0.2, 0.01, 100, "how"}) == RatchetMove::tightens);
+  CHECK(move_of(row, {"k", 0.3, 0.01, 200, "how"}) == RatchetMove::tightens);
+  CHECK(move_of(row, {"k", 0.31, 0.01, 100, "how"}) == RatchetMove::loosens);
+  CHECK(move_of(row, {"k", 0.2, 0.02, 100, "how"}) == RatchetMove::loosens);
+  CHECK(move_of(row, {"k", 0.3, 0.01, 99, "how"}) == RatchetMove::loosens);
+  CHECK(move_of(row, {"k", 0.2, 0.01, 100, "else"}) == RatchetMove::loosens);
+  CHECK(move_of(row, {"k", std::nan(""), 0.01, 100, "how"}) == RatchetMove::loosens);
+}
+
+TEST_CASE("a changed row stands where it stood, below the reason", "[numerics][quick]") {
+  const std::string text = "key,worst,median,cases,how\na,1,1,1,x\n# why b\nb,1,1,1,x\n";
+
+  const std::string changed = with_row(text, {"a", 0.5, 0.25, 2, "y, z"}, "a reason");
+
+  CHECK_THAT(changed, Catch::Matchers::StartsWith(
+                          "key,worst,median,cases,how\n# a: a reason\na,0.5,0.25,2,y, z\n"
+                          "# why b\nb,1,1,1,x\n# seal "));
+  CHECK(is_sealed(changed));
+  CHECK(is_sealed(with_row(changed, {"c", 1, 1, 1, "new"}, "")));
 }

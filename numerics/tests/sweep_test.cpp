@@ -38,6 +38,13 @@ TEST_CASE("an axis expands to the values that it states", "[numerics][quick]") {
       {"n_kv=1..1000:4", {"1", "10", "100", "1000"}}, // evenly on a logarithmic scale
       // whole numbers that fall together count once
       {"n_kv=1..3:9", {"1", "2", "3"}},
+      {"n_kv=3..11+4", {"3", "7", "11"}}, // in even steps
+      {"n_kv=3..12+4", {"3", "7", "11"}},
+      {"seed=18446744073709551614..18446744073709551615+1",
+       {"18446744073709551614", "18446744073709551615"}},
+      {"sigma=-1..1e+0+0.5", {"-1", "-0.5", "0", "0.5", "1"}}, // the first + is an exponent's
+      {"sigma=0..0.3+0.1", {"0", "0.1", "0.2", "0.3"}},
+      {"kernel=fa1.Br4xBc2,fa1", {"fa1.Br4xBc2", "fa1"}},
       {"v=normal,constant:0.1", {"normal", "constant:0.1"}},
       // values with commas are separated by |
       {"scores=0,1|-inf*4,0", {"0,1", "-inf*4,0"}},
@@ -69,8 +76,14 @@ TEST_CASE("an axis that makes no sense is an error that says what would", "[nume
       {"sigma=-1..1", "positive ends"},
       {"sigma=nan..1", "positive ends"},
       {"sigma=10..1", "backwards"},
-      {"n_kv=1..8:1", "2 to 10000"},
-      {"n_kv=1..8:99999999", "2 to 10000"},
+      {"n_kv=1..8:1", "2 or more"},
+      {"n_kv=1..8:99999999", "99999999 values; want at most 1000000"},
+      {"n_kv=1..1000000001+1", "1000000001 values; want at most 1000000"},
+      {"n_kv=1..8+0", "a positive step"},
+      {"n_kv=8..1+1", "backwards"},
+      {"sigma=1..2+-1", "a positive step"},
+      {"sigma=2..1+0.5", "backwards"},
+      {"sigma=0..1+1e-9", "1000000001 values; want at most 1000000"},
       {"dist=normal..ints", "takes names"},
   }));
   CAPTURE(example.text);
@@ -105,6 +118,101 @@ TEST_CASE("a grid that is too large, twice the same or no recipe is refused befo
   CHECK_THROWS_MATCHES(numerics::expand("", twice), SweepError,
                        MessageMatches(ContainsSubstring("twice")));
   CHECK_THROWS_AS(numerics::expand("", too_large), reference::RecipeError);
+}
+
+TEST_CASE("a grid makes each point when it is asked, with its kernel, and its seeds are no axis",
+          "[numerics][quick]") {
+  const numerics::Grid grid("n_kv=99 n_q=2 seed=9",
+                            {numerics::parse_axis("n_kv=5,6"), numerics::parse_axis("seed=1,2,3"),
+                             numerics::parse_axis("kernel=a,b"), numerics::parse_axis("d=3,4")});
+
+  const numerics::GridPoint point = grid.point(6);
+
+  CHECK(grid.points() == 8);
+  CHECK(grid.runs() == 3);
+  CHECK(point.values == Words{"6", "b", "3"});
+  CHECK(point.kernel == "b");
+  CHECK(point.recipe == reference::parse_recipe("n_q=2 n_kv=6 d=3 seed=1"));
+  CHECK(grid.run(point, 2) == reference::parse_recipe("n_q=2 n_kv=6 d=3 seed=3"));
+}
+
+TEST_CASE("a grid of more points than anybody can number is refused", "[numerics][quick]") {
+  std::vector<Axis> axes;
+  for (const char* key : {"sigma", "gap", "scale", "n_kv"}) {
+    axes.push_back({key, Words(100'000, "1")});
+  }
+
+  CHECK_THROWS_MATCHES(numerics::Grid("", axes), SweepError,
+                       MessageMatches(ContainsSubstring("more than 1000000000000000000 points")));
+}
+
+TEST_CASE("a point over its seeds is the errors of all of them taken together",
+          "[numerics][quick]") {
+  const reference::Recipe recipe = reference::parse_recipe("n_q=3 n_kv=70 d=5");
+  const kernels::Kernel& kernel = kernels::find_kernel("fa1.Br4xBc2", reference::shape_of(recipe));
+  numerics::Pool pool;
+  std::vector<double> errors;
+  double max = 0.0, max_ulp = 0.0, squares = 0.0, sum = 0.0, fraction = 0.0;
+  for (const std::uint64_t seed : {4, 5, 6}) {
+    reference::Recipe run = recipe;
+    run.seed = seed;
+    const numerics::Sample sample = numerics::sample(run, kernel);
+    const auto n = static_cast<double>(sample.record.error.elements);
+    errors.insert(errors.end(), sample.errors.begin(), sample.errors.end());
+    max = std::max(max, sample.record.error.max_relative);
+    max_ulp = std::max(max_ulp, sample.record.error.max_ulp);
+    fraction = std::max(fraction, sample.record.error.max_fraction);
+    squares += n * sample.record.error.rms_relative * sample.record.error.rms_relative;
+    sum += n * sample.record.error.mean_relative;
+    pool.add(sample);
+  }
+  std::ranges::sort(errors);
+
+  const numerics::PointRecord point = pool.take();
+
+  REQUIRE(errors.size() == 45);
+  CHECK(point.runs == 3);
+  CHECK(point.first.seed == 4);
+  CHECK(point.last_seed == 6);
+  CHECK(point.error.elements == 45);
+  CHECK(point.error.max_relative == max);
+  CHECK(point.error.max_relative == errors.back());
+  CHECK(point.error.max_ulp == max_ulp);
+  CHECK(point.error.max_fraction == fraction);
+  CHECK(point.deciding.error.max_fraction == fraction);
+  CHECK(point.error.rms_relative == std::sqrt(squares / 45.0));
+  CHECK(point.error.mean_relative == sum / 45.0);
+  CHECK(point.quantiles == std::array{errors[22], errors[40], errors[44], errors[44]});
+  CHECK(point.judged == std::array<std::int64_t, 4>{3, 0, 0, 0});
+  CHECK(pool.take().runs == 0);
+}
+
+TEST_CASE("one wrong run makes its point wrong", "[numerics][quick]") {
+  const reference::Recipe recipe = reference::parse_recipe("n_q=3 n_kv=70 d=5 order=ascending");
+  const kernels::Kernel& right = kernels::find_kernel("fa1.Br4xBc2", reference::shape_of(recipe));
+  const kernels::Kernel& wrong =
+      kernels::find_kernel("mutant.no_alpha_on_O.Br4xBc2", reference::shape_of(recipe));
+  numerics::Pool pool;
+
+  for (const kernels::Kernel* kernel : {&right, &wrong, &right})
+    pool.add(numerics::sample(recipe, *kernel));
+  const numerics::PointRecord point = pool.take();
+
+  CHECK(point.deciding.verdict.judgement == numerics::Judgement::proved_wrong);
+  CHECK(point.judged == std::array<std::int64_t, 4>{2, 0, 0, 1});
+}
+
+TEST_CASE("the softmax bound is n + 2 + 2 (xmax - xmin), and the error is told as a part of it",
+          "[numerics][quick]") {
+  // Scores 0, 1 and 3 of one query, exact in fp32.
+  const reference::Recipe recipe = reference::parse_recipe("scores=0,1,3 V=0.1,0.7,-0.3");
+  const kernels::Kernel& kernel = kernels::find_kernel("fa1", reference::shape_of(recipe));
+
+  const numerics::Sample sample = numerics::sample(recipe, kernel);
+
+  CHECK(sample.softmax_relative == 3.0 + 2.0 + 2.0 * 3.0);
+  REQUIRE(sample.errors.size() == 1);
+  CHECK(sample.max_softmax == sample.errors[0] / 11.0);
 }
 
 TEST_CASE("the slope of a power law is its power, with no doubt left", "[numerics][quick]") {

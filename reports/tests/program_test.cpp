@@ -1,18 +1,14 @@
 // Claims about the program as a person at a shell meets it: what it prints, and the status it ends with. Each test starts
 // the program itself.
 #include "reports/tests/scratch.hpp"
+#include "reports/tests/shell.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -23,32 +19,16 @@ using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 namespace fs = std::filesystem;
 
+using fa1::reports::tests::Answer;
+using fa1::reports::tests::fa1lab;
+using fa1::reports::tests::lines;
 using fa1::reports::tests::Scratch;
+using fa1::reports::tests::shell;
 using fa1::reports::tests::text_of;
 
 namespace {
 
 constexpr int kSkipped = 4; ///< the status that CMakeLists.txt tells ctest to count as skipped
-
-struct Answer {
-  int status = -1;
-  std::string out; ///< standard output, then standard error
-};
-
-/// `line` is for the shell.
-Answer shell(const std::string& line) {
-  Answer answer;
-  FILE* const pipe = popen((line + " 2>&1").c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> piece;
-  for (std::size_t got; (got = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;)
-    answer.out.append(piece.data(), got);
-  const int status = pclose(pipe);
-  answer.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return answer;
-}
-
-Answer fa1lab(const std::string& words) { return shell(FA1_PROGRAM " " + words); }
 
 /// A page without what the truth cost, which is the one thing that differs from run to run.
 std::string without_costs(std::string page) {
@@ -59,10 +39,6 @@ std::string without_costs(std::string page) {
   return page.erase(from, to + end.size() - from);
 }
 
-std::size_t lines(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
-}
-
 } // namespace
 
 TEST_CASE("bad input is one line that says what would be right, and status 2", "[reports][quick]") {
@@ -71,9 +47,10 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
     const char* says;
   };
   const auto example = GENERATE(values<Example>({
-      {"", "want a command: one of report repro run check sweep precision papers list bench trace"},
+      {"", "want a command: one of report repro run check sweep merge compare ratchet precision "
+           "papers list bench trace"},
       {"frobnicate", "command 'frobnicate' is unknown; want one of report repro run check sweep "
-                     "precision papers list bench trace"},
+                     "merge compare ratchet precision papers list bench trace"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
@@ -98,7 +75,29 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"sweep --vary keys=1,2 n_q=1", "a recipe has no key 'keys'"},
       {"sweep --vary n_kv=9..1 n_q=1", "backwards"},
       {"sweep --vary n_kv= n_q=1", "a value is missing"},
-      {"sweep --vary n_kv=1..99999:99999 n_q=1", "2 to 10000"},
+      {"sweep --vary n_kv=1..8:1 n_q=1", "2 or more"},
+      {"sweep --vary seed=1..1000000000+1 n_q=1", "1000000000 values; want at most 1000000"},
+      {"sweep --vary seed=1..10001+1 n_q=1", "are 10001 runs; want at most 10000, or --yes"},
+      {"sweep --vary d=1..100+1 --vary n_kv=1..1000+1 --vary seed=1..10000+1 n_q=1",
+       "100000 points of 10000 seeds each are 1000000000 runs; want at most 10000, or --yes"},
+      {"sweep --vary n_kv=1..9+0 n_q=1", "a positive step"},
+      {"sweep --vary sigma=9..1+1 n_q=1", "backwards"},
+      {"sweep --vary kernel=fa1,none n_q=1", "kernel 'none' is unknown"},
+      {"sweep --vary kernel=fa1 n_q=1 --kernel fa1", "want neither --kernel nor --plugin"},
+      {"sweep --vary n_kv=1,2 n_q=1 --shard 3/2", "there is no part 3 of 2; want 1/2 to 2/2"},
+      {"sweep --vary n_kv=1,2 n_q=1 --shard 0/2", "there is no part 0 of 2"},
+      {"sweep --vary n_kv=1,2 n_q=1 --shard 2", "--shard 2: want i/n"},
+      {"sweep --vary n_kv=1,2 n_q=1 --shard 1/2 --out x.csv", "a part is no CSV file"},
+      {"sweep --vary n_kv=1,2 n_q=1 --threads 0", "--threads 0: want"},
+      {"sweep --vary n_kv=1,2 n_q=1 --out /none/there.jsonl",
+       "cannot write '/none/there.jsonl': No such file"},
+      {"merge", "FILES is required"},
+      {"merge /none/there --out /none/out", "'/none/there': cannot be read"},
+      {"compare /none/there /none/there", "'/none/there': cannot be read"},
+      {"compare /dev/null /dev/null", "'/dev/null': holds no law"},
+      {"ratchet --reason because", "are for --update"},
+      {"ratchet --update one,two", "want key,worst,median,cases,how"},
+      {"ratchet --file /none/there", "cannot read /none/there"},
       {"sweep --vary n_kv=1,2 n_q=1 --out /none/there.csv",
        "cannot write '/none/there.csv': No such file"},
       {"sweep --vary d=1,300 n_q=1", "d=300"},
@@ -219,7 +218,8 @@ TEST_CASE("a disk that is full behind the output is status 2", "[reports][quick]
 
 TEST_CASE("help has an example for every command", "[reports][quick]") {
   const auto* const command =
-      GENERATE("report", "repro", "run", "check", "sweep", "list", "bench", "trace");
+      GENERATE("report", "repro", "run", "check", "sweep", "merge", "compare", "ratchet",
+               "precision", "papers", "list", "bench", "trace");
   CAPTURE(command);
 
   const Answer answer = fa1lab(std::string(command) + " --help");
@@ -317,7 +317,7 @@ TEST_CASE("with --json every command prints one object a line", "[reports][quick
   };
   const auto example = GENERATE(values<Example>({
       {"run n_kv=9 --json", 1, "error"},
-      {"sweep --vary n_kv=1..8 --vary seed=1,2 n_q=2 --json", 8, "error"},
+      {"sweep --vary n_kv=1..8 --vary seed=1,2 n_q=2 --json", 4, "point"},
       {"check --invariant m-exact --cases 5 --json", 1, "law"},
       {"precision 'n_q=2 n_kv=9 d=3' --config fp32 --config p=bf16,l=fp16 --json", 2, "precision"},
       {"list formats --json", 6, "format"},
@@ -380,7 +380,7 @@ TEST_CASE("a sweep writes its table, and its records to a file", "[reports][quic
   CHECK(lines(answer.out) == 1 + 4 + 3); // header, points, unit, slope, file
   CHECK_THAT(answer.out, ContainsSubstring("RMS error grows as n_kv^"));
   CHECK(lines(text_of(scratch / "growth.csv")) == 1 + 4);
-  CHECK_THAT(text_of(scratch / "growth.csv"), StartsWith("what,recipe,seed,"));
+  CHECK_THAT(text_of(scratch / "growth.csv"), StartsWith("what,point,recipe,seed,"));
 }
 
 TEST_CASE("a sweep that fails leaves no file", "[reports][quick]") {
