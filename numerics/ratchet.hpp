@@ -4,9 +4,9 @@
 /// measurement is worse, and prints the line that would loosen the row. No test holds a tolerance
 /// of its own.
 ///
-/// A row is loosened by `fa1lab ratchet --update --reason TEXT` alone, which keeps the reason in the
-/// file as a comment above the row. The file ends with a seal, a checksum of all before it, so that a
-/// row changed by hand is an error.
+/// A row is loosened by `fa1lab ratchet --update --reason TEXT` alone, which keeps the reason in
+/// the file as a comment above the row. The file ends with a seal, a checksum of all before it, so
+/// that a row changed by hand is an error.
 ///
 /// Columns   key, worst, median, cases, how (what was measured and the seed, enough to repeat it)
 /// Units     worst and median are fractions of the bound unless `how` says otherwise
@@ -49,12 +49,12 @@ RatchetRow row_from_csv(std::string_view line, const std::string& where);
 /// What putting `now` in the place of `before` does.
 enum class RatchetMove { same, tightens, loosens };
 
-/// A row loosens where it admits more (worst, median), rests on fewer cases, or is of something else
-/// (`how`). Numbers are compared as the file would hold them.
+/// A row loosens where it admits more (worst, median), rests on fewer cases, or is of another
+/// thing (`how`). Numbers are compared as the file would hold them.
 RatchetMove move_of(const RatchetRow& before, const RatchetRow& now);
 
-/// The file's text, sealed, with `now` in the place of the row of its key, or at the end where there is
-/// none. `reason`, where it is not empty, becomes a comment above the row.
+/// The file's text, sealed, with `now` in the place of the row of its key, or at the end where there
+/// is none. `reason`, where it is not empty, becomes a comment above the row.
 std::string with_row(const std::string& text, const RatchetRow& now, const std::string& reason);
 
 /// Ends with a seal, and the right one.

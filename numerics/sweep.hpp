@@ -19,10 +19,10 @@
 ///                is measured once for each of its values
 /// log_log_slope  least squares of log y over log x with the 95 % confidence interval of the slope
 ///                (Student's t, points - 2 degrees of freedom)
-/// Softmax bound  Blanchard, Higham, Higham 2021: the shifted softmax of n numbers is wrong by at most
-///                [n + 2 + 2 (xmax - xmin)] u in the maximum norm. To first order each weight keeps
-///                this bound by itself: p_j loses u (M - s_j) to its argument's subtraction and u to
-///                the exponential, the sum the weighted mean of the same and n - 1 additions, and the
+/// Softmax bound  Blanchard, Higham, Higham 2021: the shifted softmax of n numbers is wrong by at
+///                most [n + 2 + 2 (xmax - xmin)] u in the maximum norm. To first order each weight
+///                keeps this bound: p_j loses u (M - s_j) to its argument's subtraction, u to the
+///                exponential, the sum the weighted mean of the same and n - 1 additions, and the
 ///                division u. So B = n_kv + 2 + 2 max_j (M - s_j) bounds the error of O in units of
 ///                u sum p|v| as far as it comes from the softmax. Errors of the scores and of p v
 ///                are not in it: it is a line to compare with, and no verdict rests on it

@@ -6,8 +6,8 @@
 /// Worse     a worse answer (held, not-applicable, violated; proved right, suspicious, undecided,
 ///           proved wrong), or a larger number. Numbers of laws are compared where cases and seed
 ///           are the same
-/// Fails     what a gate stops at: a law or a ratchet row that got worse, an edge case that is no longer
-///           as catalogued, an error that became proved wrong
+/// Fails     what a gate stops at: a law or a ratchet row that got worse, an edge case that is no
+///           longer as catalogued, an error that became proved wrong
 /// Errors    UsageError naming the file and the line
 #pragma once
 

@@ -2,14 +2,14 @@
 /// record a line, one for each point, in their order.
 ///
 /// SweepTitle    what the first line says. Two files belong together where all but the shard agree
-/// SweepLog      the file of a running sweep: what is there is read and checked, a last line without
-///               its end is dropped, and new records are appended. Started again, it goes on
-/// merge         the files of all shards as the one file that the sweep without shards writes, byte for
-///               byte
+/// SweepLog      the file of a running sweep: what is there is read and checked, a last line
+///               without its end is dropped, and new records are appended. Started again, it goes on
+/// merge         the files of all shards as the one file that the sweep without shards writes, byte
+///               for byte
 /// Points        are numbered from 1; shard i of n has the points i, i + n, i + 2 n, ...
 /// Memory        one line at a time
-/// Errors        UsageError naming the file and the line, or the point that is there twice or missing.
-///               Nothing is written before everything that is there has been found sound
+/// Errors        UsageError naming the file and the line, or the point that is twice or never
+///               there. Nothing is written before everything that is there has been found sound
 #pragma once
 
 #include "numerics/sweep.hpp"
@@ -35,7 +35,7 @@ struct Shard {
 /// `i/n`; throws UsageError.
 Shard shard_from(std::string_view text);
 
-/// The first line without its end. `kernel` is how a command line names it; empty where it is varied.
+/// The first line without its end. `kernel` as a command line names it; empty where it is varied.
 Json sweep_title(const std::string& recipe, const std::vector<numerics::Axis>& axes,
                  const std::string& kernel, const numerics::Grid& grid, const Shard& shard);
 

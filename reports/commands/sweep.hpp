@@ -1,5 +1,5 @@
-/// fa1lab sweep --vary KEY=LIST ... RECIPE [--kernel K] [--out FILE] [--shard i/n] [--json]: one record for each point
-/// of a grid.
+/// fa1lab sweep --vary KEY=LIST ... RECIPE [--kernel K] [--out FILE] [--shard i/n] [--json]:
+/// one record for each point of a grid.
 #pragma once
 
 #include "reports/command.hpp"

@@ -1,5 +1,5 @@
-// Claims about sweeps as files: killed, they go on; in parts, they join to the same bytes; and nothing that does not
-// belong together is put together. Claims about comparing two results and about the ratchet.
+// Claims about sweeps as files: killed, they go on; in parts, they join to the same bytes; and nothing
+// that does not belong together is put together. Claims about comparing two results and about the ratchet.
 #include "reports/tests/scratch.hpp"
 #include "reports/tests/shell.hpp"
 
