@@ -82,7 +82,7 @@ std::vector<PaperRow> fa3_rows(std::span<const Measured> measured) {
   constexpr double kStandard16 = 3.2e-4, kFlash16 = 1.9e-4; // the source's table
   constexpr double kStandard8 = 2.4e-2, kFa3 = 9.1e-3, kTensor = 9.3e-3, kUnturned = 2.4e-2;
   const std::string differs =
-      "their shapes are not stated; the carries are FA1's, in fp32 as theirs";
+      "their shapes are not stated, nor whether their error has the inputs' rounding in it";
   const std::string shapes = fmt::format(
       "n_kv {}, d {}, Bc = {}, {} rows of {} seeds each, against the truth of the "
       "unrounded inputs",
@@ -142,9 +142,10 @@ std::vector<PaperRow> fa3_rows(std::span<const Measured> measured) {
                  .quantity = "fp16: standard over FlashAttention, inputs given in fp16",
                  .unit = "",
                  .theirs = kNone,
-                 .says = "nothing: the inputs' part is in both of their numbers",
+                 .says = "not stated",
                  .shapes = "the same, against the truth of the fp16 inputs",
-                 .differs = "rounding the inputs to fp16 is left out of the error"};
+                 .differs =
+                     "rounding the inputs is left out of the error; theirs fit the rows above"};
   put(given, over_shapes("standard-fp16", "fa2-fp16", &PrecisionRecord::arithmetic));
   rows.insert(rows.begin() + 3, std::move(given));
   return rows;
