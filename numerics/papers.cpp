@@ -224,8 +224,8 @@ std::vector<PaperRow> golden_rows(std::span<const Measured> measured) {
 
 constexpr std::int64_t kPairs = 128; ///< bf16 values in (-4, -2], all of them
 
-/// Two weights at the maximum, which meet every pair of bf16 values in (-4,-2], and a small third one,
-/// 2^-12, which meets -2: a residue of -2^-11. One pair a column and batch-head.
+/// Two weights at the maximum, which meet every pair of bf16 values in (-4,-2], and a small third
+/// one, 2^-12, which meets -2: a residue of -2^-11. One pair a column and batch-head.
 Problem repeated_maxima(float score, bool residue) {
   constexpr std::int64_t kColumns = 2 * kPairs;
   Problem problem;
@@ -249,8 +249,8 @@ Problem repeated_maxima(float score, bool residue) {
   return problem;
 }
 
-/// Mean signed error of sum p v, before the division, in ulp of bf16 there. The weights are those that
-/// meet V; O times l gives the sum back to fp32's accuracy, which is 2^-16 of a bf16 ulp.
+/// Mean signed error of sum p v, before the division, in ulp of bf16 there. The weights are those
+/// that meet V; O times l gives the sum back to fp32's accuracy, which is 2^-16 of a bf16 ulp.
 double mean_bias(std::string_view id, float score, bool residue) {
   Configuration configuration = parse_configuration(id);
   Problem problem = repeated_maxima(score, residue);
