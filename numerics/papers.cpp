@@ -82,7 +82,7 @@ std::vector<PaperRow> fa3_rows(std::span<const Measured> measured) {
   constexpr double kStandard16 = 3.2e-4, kFlash16 = 1.9e-4; // the source's table
   constexpr double kStandard8 = 2.4e-2, kFa3 = 9.1e-3, kTensor = 9.3e-3, kUnturned = 2.4e-2;
   const std::string differs =
-      "their shapes are not stated; the carries are FA1's, in fp32 as theirs";
+      "their shapes are not stated, nor whether their error has the inputs' rounding in it";
   const std::string shapes = fmt::format(
       "n_kv {}, d {}, Bc = {}, {} rows of {} seeds each, against the truth of the "
       "unrounded inputs",
@@ -142,9 +142,10 @@ std::vector<PaperRow> fa3_rows(std::span<const Measured> measured) {
                  .quantity = "fp16: standard over FlashAttention, inputs given in fp16",
                  .unit = "",
                  .theirs = kNone,
-                 .says = "nothing: the inputs' part is in both of their numbers",
+                 .says = "not stated",
                  .shapes = "the same, against the truth of the fp16 inputs",
-                 .differs = "rounding the inputs to fp16 is left out of the error"};
+                 .differs =
+                     "rounding the inputs is left out of the error; theirs fit the rows above"};
   put(given, over_shapes("standard-fp16", "fa2-fp16", &PrecisionRecord::arithmetic));
   rows.insert(rows.begin() + 3, std::move(given));
   return rows;
@@ -223,8 +224,8 @@ std::vector<PaperRow> golden_rows(std::span<const Measured> measured) {
 
 constexpr std::int64_t kPairs = 128; ///< bf16 values in (-4, -2], all of them
 
-/// Two weights at the maximum, which meet every pair of bf16 values in (-4,-2], and a small third one,
-/// 2^-12, which meets -2: a residue of -2^-11. One pair a column and batch-head.
+/// Two weights at the maximum, which meet every pair of bf16 values in (-4,-2], and a small third
+/// one, 2^-12, which meets -2: a residue of -2^-11. One pair a column and batch-head.
 Problem repeated_maxima(float score, bool residue) {
   constexpr std::int64_t kColumns = 2 * kPairs;
   Problem problem;
@@ -248,8 +249,8 @@ Problem repeated_maxima(float score, bool residue) {
   return problem;
 }
 
-/// Mean signed error of sum p v, before the division, in ulp of bf16 there. The weights are those that
-/// meet V; O times l gives the sum back to fp32's accuracy, which is 2^-16 of a bf16 ulp.
+/// Mean signed error of sum p v, before the division, in ulp of bf16 there. The weights are those
+/// that meet V; O times l gives the sum back to fp32's accuracy, which is 2^-16 of a bf16 ulp.
 double mean_bias(std::string_view id, float score, bool residue) {
   Configuration configuration = parse_configuration(id);
   Problem problem = repeated_maxima(score, residue);
