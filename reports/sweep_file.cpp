@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <memory>
 
 namespace fa1::reports {
 namespace fs = std::filesystem;
@@ -210,7 +209,7 @@ void SweepLog::append(const Json& record) {
 std::uint64_t merge(const std::vector<std::string>& files, const std::string& out,
                     const SeenRecord& seen) {
   struct Part {
-    std::unique_ptr<Reader> reader;
+    Reader reader;
     std::string shard;
     std::uint64_t number = 0; ///< of the record it stands at; 0 after the last
     Json record;
@@ -218,8 +217,8 @@ std::uint64_t merge(const std::vector<std::string>& files, const std::string& ou
   std::vector<Part> parts;
   Json title;
   for (const std::string& file : files) {
-    Part part{std::make_unique<Reader>(file), "", 0, {}};
-    Json found = part.reader->title();
+    Part part{Reader(file), "", 0, {}};
+    Json found = part.reader.title();
     part.shard = found.contains("shard") ? one_line(found["shard"]) : "the whole sweep";
     found.erase("shard");
     if (parts.empty())
@@ -228,16 +227,16 @@ std::uint64_t merge(const std::vector<std::string>& files, const std::string& ou
       require_same(file, found, title, "'" + files.front() + "'", false);
     parts.push_back(std::move(part));
   }
-  const numerics::Grid grid = grid_of(*parts.front().reader, title);
+  const numerics::Grid grid = grid_of(parts.front().reader, title);
   const auto advance = [&](Part& part) {
     const std::uint64_t before = part.number;
     part.number = 0;
-    if (!part.reader->next())
+    if (!part.reader.next())
       return;
-    part.record = part.reader->json();
-    part.number = part.reader->point_of(part.record, grid);
+    part.record = part.reader.json();
+    part.number = part.reader.point_of(part.record, grid);
     if (part.number <= before)
-      part.reader->fail(
+      part.reader.fail(
           fmt::format("holds {} after point {}", point_in_words(grid, part.number), before));
   };
   for (Part& part : parts)
@@ -252,8 +251,8 @@ std::uint64_t merge(const std::vector<std::string>& files, const std::string& ou
         continue;
       if (holder != nullptr)
         throw UsageError(fmt::format("merge: {} is both in '{}' and in '{}'; want each part once",
-                                     point_in_words(grid, number), holder->reader->path(),
-                                     part.reader->path()));
+                                     point_in_words(grid, number), holder->reader.path(),
+                                     part.reader.path()));
       holder = &part;
     }
     if (holder == nullptr) {
@@ -265,7 +264,7 @@ std::uint64_t merge(const std::vector<std::string>& files, const std::string& ou
                       "each of them finished",
                       point_in_words(grid, number), parts.size(), cut(shards)));
     }
-    file.write(holder->reader->line() + "\n");
+    file.write(holder->reader.line() + "\n");
     seen(number, holder->record);
     advance(*holder);
   }
