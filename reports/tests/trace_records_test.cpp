@@ -138,7 +138,7 @@ TEST_CASE("a page of 64 keys and 64 queries of 16 columns is below 1 MiB, as was
   const auto bytes = static_cast<std::int64_t>(reports::trace_page(traced.records).size());
 
   CHECK(bytes < reports::kMostPageBytes);
-  CHECK(bytes <= reports::page_bytes(traced.problem.shape, traced.kernel.Br, traced.kernel.Bc));
+  CHECK(bytes <= reports::page_bytes(traced.problem.shape, traced.kernel));
   CHECK_NOTHROW(reports::require_page_fits(traced.problem.shape, traced.kernel));
 }
 
