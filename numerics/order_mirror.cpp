@@ -25,7 +25,8 @@ struct Running {
 /// One query row of a launch.
 class RowMirror {
 public:
-  RowMirror(const Problem& problem, const kernels::Kernel& kernel, std::int64_t bh, std::int64_t row)
+  RowMirror(const Problem& problem, const kernels::Kernel& kernel, std::int64_t bh,
+            std::int64_t row)
       : problem_(problem), kernel_(kernel), bh_(bh), row_(row) {}
 
   void scores(RowInTile& tile, std::int64_t j) const {
@@ -157,7 +158,8 @@ Mirrored mirror_of(const Problem& problem, const kernels::Kernel& kernel, State 
   if (tiles == 0)
     return all;
   if (order == Order::ranges)
-    all.ranges = all.merged = std::vector<State>(kernels::kKeyRanges, reference::start_state(shape));
+    all.ranges = all.merged =
+        std::vector<State>(kernels::kKeyRanges, reference::start_state(shape));
   for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
     for (std::int64_t r = 0; r < shape.n_q; ++r) {
       const RowMirror row(problem, kernel, bh, r);

@@ -2,14 +2,15 @@
 ///
 /// Computes  per query row and tile what stays on the chip, and O, l and m at the end, for each
 ///           kernels::Order
-/// Shapes    `rows` is [batch_heads][tiles][n_q]; `ranges` and `merged` hold a state for every range
-///           of keys (Order::ranges alone)
+/// Shapes    `rows` is [batch_heads][tiles][n_q]; `ranges` and `merged` hold a state for every
+///           range of keys (Order::ranges alone)
 /// Requires  a translation unit compiled with -ffp-contract=off; `carries` is the start for kernels
 ///           that do not resume
 /// Error     numerics/bounds.hpp, that of the kernel
 /// Special   as the kernel, bit for bit (the payload and sign of NaN aside)
 /// Source    the .cuh of each variant, paragraph Order
-/// Twin      the plain instances of every row of variants.def; tests/steps_test.cpp compares the bits
+/// Twin      the plain instances of every row of variants.def; tests/steps_test.cpp compares the
+///           bits
 #pragma once
 
 #include "kernels/kernel.hpp"

@@ -78,14 +78,14 @@ void add_inside(Steps& all, const Problem& problem, const Kernel& kernel, std::i
           all.rows[static_cast<std::size_t>((bh * all.tiles + tile) * all.shape.n_q + r)];
       const auto at = static_cast<std::size_t>(bh * all.shape.n_q + r);
       if (!all.differs)
-        all.differs = difference(row.carries, mirror.last.m[at], mirror.last.l[at],
-                                 mirror.last.O.row(bh, r));
+        all.differs =
+            difference(row.carries, mirror.last.m[at], mirror.last.l[at], mirror.last.O.row(bh, r));
       put_inside(row, std::move(mirror.rows[at]));
     }
 }
 
-/// The same of a kernel whose tiles depend on each other within a launch. The mirror runs once; what is
-/// compared is the end, and m and l of every tile where they are the kernel's own.
+/// The same of a kernel whose tiles depend on each other within a launch. The mirror runs once; what
+/// is compared is the end, and every tile where its carries are the kernel's own.
 void add_inside(Steps& all, const Problem& problem, const Kernel& kernel, Inside inside) {
   Mirrored mirror = mirror_of(problem, kernel, reference::start_state(all.shape));
   all.ranges = std::move(mirror.ranges);
@@ -241,8 +241,8 @@ void walk(const Algorithm& algorithm, const Kernel& kernel, const Shape& shape,
     steps.batch_head(bh);
 }
 
-/// A row is told of when it stops being right; the first that is off (else the first suspicious one), in
-/// the order of the steps, is the first bad one.
+/// A row is told of when it stops being right; the first that is off (else the first suspicious
+/// one), in the order of the steps, is the first bad one.
 void mark_bad(Steps& all, Inside inside) {
   for (std::int64_t bh = 0; bh < all.shape.batch_heads; ++bh)
     for (std::int64_t tile = 0; tile < all.tiles; ++tile)
@@ -276,24 +276,12 @@ void mark_bad(Steps& all, Inside inside) {
 } // namespace
 
 std::string_view name_of(Phase phase) {
-  constexpr std::array<std::string_view, 18> kNames{"start",
-                                                    "load K and V",
-                                                    "load Q, O, m, l",
-                                                    "load Q",
-                                                    "load K",
-                                                    "load V and P",
-                                                    "scores",
-                                                    "store S",
-                                                    "maximum",
-                                                    "denominator",
-                                                    "normalise",
-                                                    "max and denominator",
-                                                    "weights",
-                                                    "output",
-                                                    "store",
-                                                    "store the range",
-                                                    "merge",
-                                                    "finish"};
+  constexpr std::array<std::string_view, 18> kNames{
+      "start",   "load K and V", "load Q, O, m, l", "load Q",
+      "load K",  "load V and P", "scores",          "store S",
+      "maximum", "denominator",  "normalise",       "max and denominator",
+      "weights", "output",       "store",           "store the range",
+      "merge",   "finish"};
   return kNames[static_cast<std::size_t>(phase)];
 }
 
@@ -323,7 +311,9 @@ std::span<const Algorithm> all_algorithms() {
                         {"p_c = exp(S_c - m_new)", Phase::softmax, 2},
                         {"l_new = alpha l + sum_c p_c", Phase::softmax, 2},
                         {"O_new = (alpha l O + p Vj) / l_new", Phase::output, 2}})},
-      {"fa1_element", Inside::O, true,
+      {"fa1_element",
+       Inside::O,
+       true,
        {{"O = 0, l = 0, m = -inf in HBM", Phase::start, 0},
         {"for each query row i:", kNone, 0, Loop::blocks},
         {"load q, o, m, l", Phase::load_block, 1, Loop::none, "QOml"},
@@ -351,7 +341,9 @@ std::span<const Algorithm> all_algorithms() {
                         {"l_new = alpha l + sum_c p_c", Phase::softmax, 2},
                         {"A_new = alpha A + p Vj", Phase::output, 2},
                         {"after the last tile: O = A / l", Phase::output, 2}})},
-      {"fa2", Inside::sums, false,
+      {"fa2",
+       Inside::sums,
+       false,
        {{"Q, K, V in HBM", Phase::start, 0},
         {"for each block i of queries:", kNone, 0, Loop::blocks},
         {"load Qi; A = 0, l = 0, m = -inf", Phase::load_queries, 1, Loop::none, "Q"},
@@ -364,7 +356,9 @@ std::span<const Algorithm> all_algorithms() {
         {"l_new = alpha l + sum_c p_c", Phase::softmax, 2},
         {"A_new = alpha A + p Vj", Phase::output, 2},
         {"O = A / l, LSE = m + ln l; store Oi, LSEi", Phase::finish, 1, Loop::none, "", "Om"}}},
-      {"standard", Inside::sums, false,
+      {"standard",
+       Inside::sums,
+       false,
        {{"Q, K, V in HBM", Phase::start, 0},
         {"for each block i of queries:", kNone, 0, Loop::blocks},
         {"load Qi", Phase::load_queries, 1, Loop::none, "Q"},
@@ -379,7 +373,9 @@ std::span<const Algorithm> all_algorithms() {
         {"load Vj, P", Phase::load_weights, 2, Loop::none, "VS"},
         {"O_new = O + P Vj", Phase::output, 2},
         {"store Oi", Phase::finish, 1, Loop::none, "", "O"}}},
-      {"online_softmax", Inside::sums, false,
+      {"online_softmax",
+       Inside::sums,
+       false,
        {{"Q, K, V in HBM", Phase::start, 0},
         {"for each block i of queries:", kNone, 0, Loop::blocks},
         {"load Qi; A = 0, l = 0, m = -inf", Phase::load_queries, 1, Loop::none, "Q"},
@@ -395,7 +391,9 @@ std::span<const Algorithm> all_algorithms() {
         {"p_c = exp(S_c - m)", Phase::weights, 2},
         {"A_new = A + p Vj", Phase::output, 2},
         {"O = A / l; store Oi, mi, li", Phase::finish, 1, Loop::none, "", "Oml"}}},
-      {"split_kv", Inside::sums, false,
+      {"split_kv",
+       Inside::sums,
+       false,
        {{"Q, K, V in HBM", Phase::start, 0},
         {"for each range of tiles:", kNone, 0, Loop::ranges},
         {"for each block i of queries:", kNone, 1, Loop::blocks},

@@ -1,19 +1,21 @@
 /// A kernel's run, taken apart into the steps in which data moves between HBM and SRAM.
 ///
-/// Computes  the steps of each batch-head, in the order of the lines of its variant's algorithm (which
-///           are data, one table in steps.cpp); what each moves; and what every query row computes
-/// Carries   of fa1, fa1_element and fa1_paper m, l and O after a tile are the kernel's own, run tile
-///           by tile (trace.hpp). Of fa1_deferred and lazy_rescale they are those with which a run of
-///           the kernel on the keys so far ends: between tiles HBM holds A = l O, shown is O = A / l.
-///           The others keep theirs to themselves: they are the mirror's, and the kernel's own O, l
-///           and m come at the end. What never leaves a tile (S, p, their sum, sum p v) is always the
-///           mirror's (order_mirror.hpp). Where mirror and kernel part, `differs` holds the first place
-/// Traffic   floats between HBM and SRAM; a row is stored in D columns, as the kernel's instance has
-///           it. The sum over the steps is the closed form of the variant's row in variants.def
+/// Computes  the steps of each batch-head, in the order of the lines of its variant's algorithm
+///           (which are data, one table in steps.cpp); what each moves; and what every query row
+///           computes
+/// Carries   of fa1, fa1_element and fa1_paper m, l and O after a tile are the kernel's own, run
+///           tile by tile (trace.hpp). Of fa1_deferred and lazy_rescale they are those with which a
+///           run of the kernel on the keys so far ends: between tiles HBM holds A = l O, shown is O
+///           = A / l. The others keep theirs to themselves: they are the mirror's, and the kernel's
+///           own O, l and m come at the end. What never leaves a tile (S, p, their sum, sum p v) is
+///           always the mirror's (order_mirror.hpp). Where mirror and kernel part, `differs` holds
+///           the first place
+/// Traffic   floats between HBM and SRAM; a row is stored in D columns, as the kernel's instance
+///           has it. The sum over the steps is the closed form of the variant's row in variants.def
 /// Shapes    `rows` is [batch_heads][tiles][n_q], `ends` [batch_heads][n_q]
 /// Requires  algorithm_of(kernel) and at most kEveryTile tiles
-/// Error     none; where O is shown normalised it comes with its distance from the certified truth of
-///           the keys so far, else the final one from that of all keys
+/// Error     none; where O is shown normalised it comes with its distance from the certified truth
+///           of the keys so far, else the final one from that of all keys
 /// Special   no keys or no queries: the start step alone
 /// Source    kernels/*.cuh of the variant
 #pragma once
@@ -60,8 +62,9 @@ enum class Loop { none, tiles, blocks, ranges };
 /// One line of an algorithm. Neighbouring lines of one phase are one step.
 struct AlgorithmLine {
   std::string_view text;
-  std::optional<Phase> phase; ///< none: a line that moves and computes nothing, such as a loop's head
-  int depth = 0;              ///< loops around it
+  std::optional<Phase>
+      phase;     ///< none: a line that moves and computes nothing, such as a loop's head
+  int depth = 0; ///< loops around it
   Loop loop = Loop::none;
   /// The arrays that move, a letter each: QKVOlm, S (scores in HBM), X (states of ranges).
   std::string_view reads{}, writes{};

@@ -15,11 +15,11 @@ namespace fa1::reports {
 namespace {
 
 using kernels::Kernel;
+using kernels::Traffic;
 using numerics::DataStep;
 using numerics::Phase;
 using numerics::RowOfTile;
 using numerics::StepState;
-using kernels::Traffic;
 using reference::Problem;
 using reference::Shape;
 
@@ -87,7 +87,8 @@ public:
     json["batch_head"] = step.batch_head;
     json["tile"] = step.tile;
     json["block"] = step.block;
-    json["range"] = step.range;
+    if (!all_.ranges.empty())
+      json["range"] = step.range;
     json["keys"] = {step.first_key, step.keys};
     json["rows"] = {step.first_row, step.rows};
     json["read"] = json_of(step.moved, &Traffic::OfArray::read);
@@ -120,11 +121,14 @@ private:
 
   /// Rises where the tile before left less.
   std::int64_t raised(const DataStep& step) const {
+    const bool starts =
+        step.tile == 0 || (!all_.ranges.empty() &&
+                           numerics::tiles_of_range(all_.tiles, step.range).first == step.tile);
     std::int64_t count = 0;
     for (std::int64_t r = step.first_row; r < step.first_row + step.rows; ++r) {
       const float m = all_.row(step.batch_head, step.tile, r).carries.m;
-      const float before = step.tile == 0 ? -std::numeric_limits<float>::infinity()
-                                          : all_.row(step.batch_head, step.tile - 1, r).carries.m;
+      const float before = starts ? -std::numeric_limits<float>::infinity()
+                                  : all_.row(step.batch_head, step.tile - 1, r).carries.m;
       count += m > before ? 1 : 0;
     }
     return count;
@@ -141,11 +145,10 @@ private:
     if (step.phase == Phase::load_tile || step.phase == Phase::load_keys)
       return fmt::format("Tile {}: {} of {} come to SRAM.", step.tile, keys,
                          step.phase == Phase::load_keys ? "K" : "K and V");
-    const std::string where =
-        step.keys > 0 ? fmt::format("Tile {}, {}: ", step.tile, rows)
-        : step.rows == 1 ? fmt::format("Row {}: ", step.first_row)
-                         : fmt::format("Rows {} to {}: ", step.first_row,
-                                       step.first_row + step.rows - 1);
+    const std::string where = step.keys > 0    ? fmt::format("Tile {}, {}: ", step.tile, rows)
+                              : step.rows == 1 ? fmt::format("Row {}: ", step.first_row)
+                                               : fmt::format("Rows {} to {}: ", step.first_row,
+                                                             step.first_row + step.rows - 1);
     switch (step.phase) {
     case Phase::load_block:
       return where + "Q, O, m and l come to SRAM.";
@@ -328,9 +331,9 @@ private:
         if (!(row->ulps[c] <= row->ulps[worst]))
           worst = c;
       json["column"].push_back(worst);
-      json["truth"].push_back(
-          row->truth.empty() ? Json(nullptr)
-                             : rounded(row->truth[worst].hi + row->truth[worst].lo, 12));
+      json["truth"].push_back(row->truth.empty()
+                                  ? Json(nullptr)
+                                  : rounded(row->truth[worst].hi + row->truth[worst].lo, 12));
     }
   }
 
@@ -351,9 +354,9 @@ private:
     for (std::int64_t r = 0; step.phase != Phase::start && r < step.rows; ++r) {
       const numerics::TraceStep& carries =
           ends ? all_.end(step.batch_head, step.first_row + r) : row(step, r).carries;
-      const bool here = ends ? step.phase == Phase::finish && carries.state != StepState::right
-                             : row(step, r).turns_bad &&
-                                   numerics::phase_of(carries.quantity) == step.phase;
+      const bool here =
+          ends ? step.phase == Phase::finish && carries.state != StepState::right
+               : row(step, r).turns_bad && numerics::phase_of(carries.quantity) == step.phase;
       if (here)
         bad.push_back({{"row", step.first_row + r},
                        {"quantity", ends ? "O" : carries.quantity},
@@ -454,14 +457,14 @@ Json head_of(const reference::Recipe& recipe, const numerics::EdgeCase* edge_cas
   json["tiles"] = all.tiles;
   json["blocks"] = all.blocks;
   json["steps"] = all.steps.size();
-  json["traffic"] = {{"formula", numerics::traffic_formula(kernel)},
-                     {"read", json_of(form, &Traffic::OfArray::read)},
-                     {"written", json_of(form, &Traffic::OfArray::written)},
-                     {"total",
-                      {total(form, &Traffic::OfArray::read),
-                       total(form, &Traffic::OfArray::written)}}};
+  json["traffic"] = {
+      {"formula", numerics::traffic_formula(kernel)},
+      {"read", json_of(form, &Traffic::OfArray::read)},
+      {"written", json_of(form, &Traffic::OfArray::written)},
+      {"total", {total(form, &Traffic::OfArray::read), total(form, &Traffic::OfArray::written)}}};
   json["differs"] = all.differs ? json_of(*all.differs) : Json(nullptr);
-  json["first_bad"] = all.first_bad ? json_of(*all.first_bad, all, algorithm.inside) : Json(nullptr);
+  json["first_bad"] =
+      all.first_bad ? json_of(*all.first_bad, all, algorithm.inside) : Json(nullptr);
   return json;
 }
 
@@ -475,8 +478,7 @@ void add_input(Json& records, const char* name, const reference::Tensor<float>& 
 }
 
 bool fits(const Shape& shape, const Kernel& kernel) {
-  return shape.n_kv <= kMostTiles * kernel.Bc &&
-         page_bytes(shape, kernel) <= kMostPageBytes;
+  return shape.n_kv <= kMostTiles * kernel.Bc && page_bytes(shape, kernel) <= kMostPageBytes;
 }
 
 /// The largest value of one extent, below what it is, with which the page fits; 0 where none does.
@@ -507,20 +509,20 @@ Json trace_records(const reference::Recipe& recipe, const numerics::EdgeCase* ed
 
 std::int64_t page_bytes(const Shape& shape, const Kernel& kernel) {
   // With its comma, a normal float takes 12 bytes, an error in ulp 6.
-  constexpr std::int64_t kTemplate = 48 << 10, kOfStep = 400, kNumber = 12, kUlp = 6;
-  constexpr std::int64_t kOfRow =
-      8 * kNumber + 14; // m_tile, m, alpha, beta, sum p, alpha l, l; the truth
+  constexpr std::int64_t kTemplate = 48 << 10, kOfStep = 380, kNumber = 12, kUlp = 6;
+  // m_tile, m, alpha, sum p, alpha l, l, beta; the truth
+  const bool has_beta = kernel.arithmetic.order == kernels::Order::tile_maximum;
+  const std::int64_t of_row = (has_beta ? 8 : 7) * kNumber + 14;
   const numerics::Algorithm& algorithm = *numerics::algorithm_of(kernel);
   const std::int64_t tiles = (shape.n_kv + kernel.Bc - 1) / kernel.Bc;
   const std::int64_t inputs = shape.n_q * shape.d + shape.n_kv * (shape.d + shape.dv);
   // S and p, and both again in a second pass.
-  const std::int64_t inside =
-      (algorithm.has(Phase::weights) ? 4 : 2) * shape.n_q * shape.n_kv;
+  const std::int64_t inside = (algorithm.has(Phase::weights) ? 4 : 2) * shape.n_q * shape.n_kv;
   const std::int64_t states = 2 * kernels::kKeyRanges + 1; // of the ranges, merged, the end
   const std::int64_t rows = shape.n_q * (tiles + (kernel.resumes ? 0 : states));
   return kTemplate + kOfStep * numerics::count_steps(shape, kernel) +
          shape.batch_heads *
-             (kNumber * (inputs + inside) + rows * (kOfRow + shape.dv * (2 * kNumber + kUlp)));
+             (kNumber * (inputs + inside) + rows * (of_row + shape.dv * (2 * kNumber + kUlp)));
 }
 
 void require_page_fits(const Shape& shape, const Kernel& kernel) {
@@ -535,8 +537,8 @@ void require_page_fits(const Shape& shape, const Kernel& kernel) {
       "n_q={} n_kv={} d={} in tiles of {} keys is {} tiles and a page of {:.1f} MiB, more than {} "
       "tiles or {} MiB; want a smaller problem or wider tiles{}",
       shape.n_q, shape.n_kv, shape.d, kernel.Bc, (shape.n_kv + kernel.Bc - 1) / kernel.Bc,
-      static_cast<double>(page_bytes(shape, kernel)) / (1 << 20), kMostTiles,
-      kMostPageBytes >> 20, advice));
+      static_cast<double>(page_bytes(shape, kernel)) / (1 << 20), kMostTiles, kMostPageBytes >> 20,
+      advice));
 }
 
 } // namespace fa1::reports

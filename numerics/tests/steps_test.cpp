@@ -37,10 +37,15 @@ constexpr std::string_view kByHand =
 
 /// The smallest tile of each variant of variants.def that is ragged for small shapes.
 const std::vector<std::string>& one_of_each() {
-  static const std::vector<std::string> ids{
-      "fa1.Br4xBc2", "fa1_element.Br16xBc1", "fa1_paper.Br4xBc2",      "fa1_deferred.Br4xBc2",
-      "fa2.Br4xBc2", "standard.Br4xBc2",     "online_softmax.Br4xBc2", "split_kv.Br4xBc2",
-      "lazy_rescale.Br4xBc2"};
+  static const std::vector<std::string> ids{"fa1.Br4xBc2",
+                                            "fa1_element.Br16xBc1",
+                                            "fa1_paper.Br4xBc2",
+                                            "fa1_deferred.Br4xBc2",
+                                            "fa2.Br4xBc2",
+                                            "standard.Br4xBc2",
+                                            "online_softmax.Br4xBc2",
+                                            "split_kv.Br4xBc2",
+                                            "lazy_rescale.Br4xBc2"};
   return ids;
 }
 
@@ -74,8 +79,8 @@ TEST_CASE("what the steps move adds up to the closed form and to the count, for 
           "[numerics][steps][quick]") {
   const std::string id = GENERATE(from_range(one_of_each()));
   const std::string recipe =
-      GENERATE("bh=2 n_q=5 n_kv=11 d=5 dv=3", "n_q=7 n_kv=9 d=4", "n_q=2 n_kv=3", "n_q=8 n_kv=8 d=8",
-               "n_q=1 n_kv=1 d=1", "n_q=4 n_kv=0 d=2", "n_q=0 n_kv=4 d=2");
+      GENERATE("bh=2 n_q=5 n_kv=11 d=5 dv=3", "n_q=7 n_kv=9 d=4", "n_q=2 n_kv=3",
+               "n_q=8 n_kv=8 d=8", "n_q=1 n_kv=1 d=1", "n_q=4 n_kv=0 d=2", "n_q=0 n_kv=4 d=2");
   CAPTURE(id, recipe);
   const auto problem = problem_of(recipe);
   const auto& kernel = kernels::find_kernel(id, problem.shape);

@@ -44,7 +44,7 @@ void require_known(const Kernel& kernel) {
     for (const numerics::Algorithm& algorithm : numerics::all_algorithms())
       known += fmt::format("{}{}", known.empty() ? "" : ", ", algorithm.variant);
     throw UsageError(fmt::format("kernel '{}': the steps of variant '{}' are not known; want {}, "
-                                 "its mutants or its rewrites",
+                                 "a mutant or a rewrite of fa1",
                                  kernel.id, kernel.variant, known));
   }
 }

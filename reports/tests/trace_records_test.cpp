@@ -157,9 +157,9 @@ TEST_CASE("what stands in a record cannot end the element that holds it",
 
 TEST_CASE("a page of 64 keys and 64 queries of 16 columns is below 1 MiB, as was foreseen",
           "[reports][trace][quick]") {
-  const auto* const id = GENERATE("fa1", "fa1.Br16xBc16", "fa1.Br8xBc4", "fa1.Br8xBc128", "fa2.Br16xBc16",
-                                     "standard.Br16xBc16", "online_softmax.Br16xBc16",
-                                     "split_kv.Br16xBc16");
+  const auto* const id =
+      GENERATE("fa1", "fa1.Br16xBc16", "fa1.Br8xBc4", "fa1.Br8xBc128", "fa2.Br16xBc16",
+               "standard.Br16xBc16", "online_softmax.Br16xBc16", "split_kv.Br16xBc16");
   CAPTURE(id);
   const bool family = std::string_view(id).substr(0, 3) != "fa1"; // has no D = 16
   const Traced traced(family ? "n_q=64 n_kv=64 d=8" : "n_q=64 n_kv=64 d=16", id);
