@@ -276,4 +276,8 @@ TEST_CASE("the steps of a kernel are known by its variant, and every phase has a
   CHECK(numerics::algorithm_of(kernels::find_kernel("mutant.no_alpha", shape)) == algorithm);
   CHECK(numerics::algorithm_of(kernels::find_kernel("rewrite.kahan", shape)) == algorithm);
   CHECK(numerics::algorithm_of(stranger) == nullptr);
+  for (const kernels::Kernel& kernel : kernels::all_kernels()) {
+    CAPTURE(kernel.id);
+    CHECK(numerics::algorithm_of(kernel) != nullptr);
+  }
 }
