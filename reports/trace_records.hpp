@@ -31,7 +31,7 @@ Json trace_records(const reference::Recipe& recipe, const numerics::EdgeCase* ed
                    const numerics::Steps& steps);
 
 /// What the page of such a problem takes, from above, for ordinary numbers.
-std::int64_t page_bytes(const reference::Shape& shape, int Br, int Bc);
+std::int64_t page_bytes(const reference::Shape& shape, const kernels::Kernel& kernel);
 
 /// Throws UsageError, with what would fit, where the page would be too large.
 void require_page_fits(const reference::Shape& shape, const kernels::Kernel& kernel);

@@ -3,18 +3,21 @@
 #include "numerics/steps.hpp"
 
 #include "kernels/plugin.hpp"
+#include "kernels/traffic.hpp"
 #include "numerics/edge_cases.hpp"
 #include "numerics/ulp.hpp"
 #include "reference/recipe.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 using namespace fa1;
 using Catch::Matchers::ContainsSubstring;
@@ -32,13 +35,18 @@ constexpr std::string_view kByHand =
     "n_q=4 n_kv=4 d=4 dv=2 scale=0.5 Q=1,0,2,0,0,1,1,0,1,1,0,1,0,2,1,1 "
     "K=2,1,0,0,0,1,1,0,1,0,1,1,0,0,2,1 V=1,0,0,1,1,1,2,1";
 
-numerics::Moved summed(const numerics::Steps& all) {
-  numerics::Moved sum;
-  for (const numerics::DataStep& step : all.steps) {
-    sum.read += step.moved.read;
-    sum.written += step.moved.written;
-  }
-  return sum;
+/// The smallest tile of each variant of variants.def that is ragged for small shapes.
+const std::vector<std::string>& one_of_each() {
+  static const std::vector<std::string> ids{"fa1.Br4xBc2",
+                                            "fa1_element.Br16xBc1",
+                                            "fa1_paper.Br4xBc2",
+                                            "fa1_deferred.Br4xBc2",
+                                            "fa2.Br4xBc2",
+                                            "standard.Br4xBc2",
+                                            "online_softmax.Br4xBc2",
+                                            "split_kv.Br4xBc2",
+                                            "lazy_rescale.Br4xBc2"};
+  return ids;
 }
 
 } // namespace
@@ -67,30 +75,74 @@ TEST_CASE("the last carries of the steps are those of the kernel's whole run, bi
   CHECK_FALSE(all.first_bad);
 }
 
-TEST_CASE("what the steps move adds up to the closed form, for ragged shapes too",
+TEST_CASE("what the steps move adds up to the closed form and to the count, for ragged shapes too",
           "[numerics][steps][quick]") {
-  struct Example {
-    const char *recipe, *id;
-  };
-  const auto example = GENERATE(values<Example>({{"bh=2 n_q=5 n_kv=11 d=5 dv=3", "fa1.Br4xBc2"},
-                                                 {"n_q=7 n_kv=9 d=4", "fa1.Br3xBc5"},
-                                                 {"n_q=2 n_kv=3", "fa1.Br1xBc1"},
-                                                 {"n_q=8 n_kv=8 d=8", "fa1.Br8xBc4"},
-                                                 {"n_q=4 n_kv=0 d=2", "fa1.Br8xBc4"},
-                                                 {"n_q=0 n_kv=4 d=2", "fa1.Br8xBc4"}}));
-  CAPTURE(example.recipe, example.id);
-  const auto problem = problem_of(example.recipe);
-  const auto& kernel = kernels::find_kernel(example.id, problem.shape);
+  const std::string id = GENERATE(from_range(one_of_each()));
+  const std::string recipe =
+      GENERATE("bh=2 n_q=5 n_kv=11 d=5 dv=3", "n_q=7 n_kv=9 d=4", "n_q=2 n_kv=3",
+               "n_q=8 n_kv=8 d=8", "n_q=1 n_kv=1 d=1", "n_q=4 n_kv=0 d=2", "n_q=0 n_kv=4 d=2");
+  CAPTURE(id, recipe);
+  const auto problem = problem_of(recipe);
+  const auto& kernel = kernels::find_kernel(id, problem.shape);
 
   const numerics::Steps all = numerics::steps_of(problem, kernel);
 
-  const numerics::Moved moved = summed(all);
-  const std::int64_t D = kernel.D, N = problem.shape.n_kv, Nq = problem.shape.n_q,
-                     Tc = (N + kernel.Bc - 1) / kernel.Bc, bh = problem.shape.batch_heads;
-  CHECK(moved == numerics::fa1_traffic(problem.shape, kernel.Bc, kernel.D));
-  CHECK(moved.read.total() == (Nq == 0 ? 0 : bh * (2 * N * D + 2 * Tc * Nq * D + 2 * Tc * Nq)));
-  CHECK(moved.written.total() == bh * (Tc * Nq * D + 2 * Tc * Nq));
-  CHECK(all.steps.back().so_far == moved);
+  kernels::Traffic sum;
+  for (const numerics::DataStep& step : all.steps)
+    for (std::size_t array = 0; array < sum.arrays.size(); ++array) {
+      sum.arrays[array].read += step.moved.arrays[array].read;
+      sum.arrays[array].written += step.moved.arrays[array].written;
+    }
+  for (std::size_t array = 0; array < sum.arrays.size(); ++array) {
+    CAPTURE(kernels::Traffic::kArrays[array]);
+    const auto form = kernels::predicted_traffic(kernel, problem.shape).arrays[array];
+    CHECK(sum.arrays[array].read == form.read);
+    CHECK(sum.arrays[array].written == form.written);
+  }
+  CHECK(sum == kernels::counted_traffic(kernel, problem).traffic);
+  CHECK(all.steps.back().so_far == sum);
+  CHECK(numerics::count_steps(problem.shape, kernel) ==
+        static_cast<std::int64_t>(all.steps.size()));
+}
+
+TEST_CASE("the mirror of every variant ends where its kernel ends, bit for bit",
+          "[numerics][steps][quick]") {
+  const std::string id = GENERATE(from_range(one_of_each()));
+  const std::string recipe =
+      GENERATE("bh=2 n_q=5 n_kv=11 d=5 dv=3 sigma=3 seed=4", "n_q=1 n_kv=1 d=1",
+               "n_q=3 n_kv=4 order=ascending d=2", "n_q=3 n_kv=9 d=4 sigma=20 seed=6");
+  CAPTURE(id, recipe);
+  const auto problem = problem_of(recipe);
+  const auto& kernel = kernels::find_kernel(id, problem.shape);
+
+  const numerics::Mirrored mirror =
+      numerics::mirror_of(problem, kernel, reference::start_state(problem.shape));
+
+  const reference::State whole = kernels::run(kernel, problem);
+  CHECK(std::ranges::equal(mirror.last.O.elements(), whole.O.elements(), same_bits));
+  CHECK(std::ranges::equal(mirror.last.l, whole.l, same_bits));
+  CHECK(std::ranges::equal(mirror.last.m, whole.m, same_bits));
+}
+
+TEST_CASE("the O, l and m at the end of the steps are those of the kernel's run, for every variant",
+          "[numerics][steps][quick]") {
+  const std::string id = GENERATE(from_range(one_of_each()));
+  const auto problem = problem_of("bh=2 n_q=5 n_kv=7 d=3 dv=2 sigma=3 seed=4");
+  CAPTURE(id);
+  const auto& kernel = kernels::find_kernel(id, problem.shape);
+
+  const numerics::Steps all = numerics::steps_of(problem, kernel);
+
+  const reference::State whole = kernels::run(kernel, problem);
+  for (std::int64_t bh = 0; bh < problem.shape.batch_heads; ++bh)
+    for (std::int64_t r = 0; r < problem.shape.n_q; ++r) {
+      const auto at = static_cast<std::size_t>(bh * problem.shape.n_q + r);
+      CHECK(std::ranges::equal(all.end(bh, r).O, whole.O.row(bh, r), same_bits));
+      CHECK(same_bits(all.end(bh, r).l, whole.l[at]));
+      CHECK(same_bits(all.end(bh, r).m, whole.m[at]));
+    }
+  CHECK_FALSE(all.differs);
+  CHECK_FALSE(all.first_bad);
 }
 
 TEST_CASE("ragged shapes have a last tile and a last block that are not full",
@@ -104,7 +156,7 @@ TEST_CASE("ragged shapes have a last tile and a last block that are not full",
   CHECK(all.tiles == kTiles);
   CHECK(all.blocks == kBlocks);
   REQUIRE(all.steps.size() == 1 + kTiles * (1 + kBlocks * kOfBlock));
-  CHECK(numerics::count_steps(problem.shape, kernel.Br, kernel.Bc) ==
+  CHECK(numerics::count_steps(problem.shape, kernel) ==
         static_cast<std::int64_t>(all.steps.size()));
   CHECK(all.steps.front().phase == Phase::start);
   CHECK(all.steps[1].phase == Phase::load_tile);
@@ -224,4 +276,8 @@ TEST_CASE("the steps of a kernel are known by its variant, and every phase has a
   CHECK(numerics::algorithm_of(kernels::find_kernel("mutant.no_alpha", shape)) == algorithm);
   CHECK(numerics::algorithm_of(kernels::find_kernel("rewrite.kahan", shape)) == algorithm);
   CHECK(numerics::algorithm_of(stranger) == nullptr);
+  for (const kernels::Kernel& kernel : kernels::all_kernels()) {
+    CAPTURE(kernel.id);
+    CHECK(numerics::algorithm_of(kernel) != nullptr);
+  }
 }

@@ -39,16 +39,12 @@ const Kernel& kernel_asked(Options& options, const numerics::EdgeCase* edge_case
 }
 
 void require_known(const Kernel& kernel) {
-  if (!kernel.resumes || !kernel.gives_l_and_m)
-    throw UsageError(fmt::format("kernel '{}' cannot go on from given O, l and m, so there are no "
-                                 "tiles to show; want one that resumes",
-                                 kernel.id));
   if (numerics::algorithm_of(kernel) == nullptr) {
     std::string known;
     for (const numerics::Algorithm& algorithm : numerics::all_algorithms())
       known += fmt::format("{}{}", known.empty() ? "" : ", ", algorithm.variant);
     throw UsageError(fmt::format("kernel '{}': the steps of variant '{}' are not known; want {}, "
-                                 "its mutants or its rewrites",
+                                 "a mutant or a rewrite of fa1",
                                  kernel.id, kernel.variant, known));
   }
 }

@@ -182,6 +182,53 @@ class Page(unittest.TestCase):
                 self.assertEqual(decimal, [shown(x) for x in final])
                 self.assertEqual([float.fromhex(x) for x in hexadecimal], [as_float(x) for x in final])
 
+    def test_fa2_and_standard_are_stepped_to_the_end_and_leave_the_kernels_O(self):
+        for kernel in ("fa2.Br4xBc2", "standard.Br4xBc2"):
+            with self.subTest(kernel):
+                steps = self.open("n_q=6 n_kv=7 d=4 dv=1 seed=3", "--kernel", kernel)
+                final = [row[0] for step in steps if step["phase"] == "finish" for row in step["O"]]
+
+                for expected in steps:
+                    self.assertEqual(self.step(), expected["step"])
+                    self.assertEqual(self.text("#sentence"), expected["says"])
+                    self.assertNotEqual(self.texts("#lines .now"), [])
+                    self.press(Keys.ARROW_RIGHT)
+
+                self.assertEqual(len(final), self.head["n_q"])
+                self.assertEqual(self.texts("#hbm-O td"), [shown(x) for x in final])
+                self.assertIn(f"read {self.head['traffic']['total'][0]} of", self.text("#traffic"))
+                self.assertEqual(self.red(), ([], ""))
+                self.assertEqual(self.browser.get_log("browser"), [])
+
+    def test_every_variant_is_drawn_to_its_end(self):
+        for kernel in ("fa1_element.Br16xBc1", "fa1_paper.Br4xBc2", "fa1_deferred.Br4xBc2",
+                       "online_softmax.Br4xBc2", "split_kv.Br4xBc2", "lazy_rescale.Br4xBc2"):
+            with self.subTest(kernel):
+                steps = self.open("n_q=5 n_kv=7 d=4 dv=1 seed=3", "--kernel", kernel)
+                final = {}
+                for step in steps[1:]:
+                    for row, O in enumerate(step.get("O", [])):
+                        final[step["rows"][0] + row] = O[0]
+
+                for _ in steps:
+                    self.press(Keys.ARROW_RIGHT)
+
+                self.assertEqual(self.step(), len(steps) - 1)
+                self.assertEqual(self.texts("#hbm-O td"), [shown(final[row]) for row in range(5)])
+                self.assertEqual(self.browser.get_log("browser"), [])
+
+    def test_a_kernel_that_sums_is_judged_where_its_O_is_stored(self):
+        steps = self.open("n_q=1 n_kv=4 d=1 K=-inf*2,0*2 Q=1* scale=1", "--kernel", "fa2.Br4xBc2")
+
+        for step in steps[:-1]:
+            self.assertEqual(self.red(), ([], ""), f"red already at step {self.step()}")
+            self.press(Keys.ARROW_RIGHT)
+        cells, sentence = self.red()
+
+        self.assertEqual(steps[-1]["phase"], "finish")
+        self.assertGreater(len(cells), 0)
+        self.assertIn("the exponential of -inf + inf", sentence)
+
     def test_every_number_of_a_row_can_be_read(self):
         steps = self.open("n_q=8 n_kv=6 d=8", "--kernel", "fa1.Br8xBc4")
         output = next(step for step in steps if step["phase"] == "output")
