@@ -427,14 +427,11 @@ std::span<const Algorithm> all_algorithms() {
 }
 
 const Algorithm* algorithm_of(const Kernel& kernel) {
-  // A mutant is fa1 with one change, a rewrite is the same recurrence written otherwise, and a
-  // pipeline takes the steps of fa1_deferred, only sooner.
-  const std::string_view lines = kernel.variant.starts_with("mutant.")    ? "fa1"
-                                 : kernel.variant.starts_with("rewrite.") ? "fa1"
-                                 : kernel.variant == "fa1_pipelined"      ? "fa1_deferred"
-                                                                          : kernel.variant;
+  // A mutant is fa1 with one change, a rewrite is the same recurrence written otherwise.
+  const bool of_fa1 =
+      kernel.variant.starts_with("mutant.") || kernel.variant.starts_with("rewrite.");
   for (const Algorithm& algorithm : all_algorithms())
-    if (algorithm.variant == lines)
+    if (algorithm.variant == (of_fa1 ? "fa1" : kernel.variant))
       return &algorithm;
   return nullptr;
 }

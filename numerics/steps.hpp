@@ -78,8 +78,7 @@ enum class Inside {
 };
 
 struct Algorithm {
-  std::string_view
-      variant; ///< as Kernel::variant has it; mutants of fa1 have fa1's, see algorithm_of
+  std::string_view variant; ///< as Kernel::variant has it; mutants and rewrites of fa1 have fa1's
   Inside inside;
   bool one_row; ///< a block is one query row, whatever Br is
   std::vector<AlgorithmLine> lines;
