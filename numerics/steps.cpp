@@ -191,6 +191,7 @@ private:
     switch (array) {
     case 'Q':
     case 'O':
+    case 'L':
       return here_.rows * D;
     case 'K':
     case 'V':
@@ -209,7 +210,8 @@ private:
     step.phase = *lines_[from].phase;
     const auto array_of = [&](char letter) -> kernels::Traffic::OfArray& {
       constexpr std::string_view kLetters = "QKVOlm"; // in the order of Traffic::kArrays
-      return step.moved.arrays[std::min(kLetters.find(letter), kLetters.size())];
+      return step.moved
+          .arrays[std::min(kLetters.find(letter == 'L' ? 'l' : letter), kLetters.size())];
     };
     for (std::size_t at = from; at < to; ++at) {
       for (const char letter : lines_[at].reads)
@@ -356,6 +358,22 @@ std::span<const Algorithm> all_algorithms() {
         {"l_new = alpha l + sum_c p_c", Phase::softmax, 2},
         {"A_new = alpha A + p Vj", Phase::output, 2},
         {"O = A / l, LSE = m + ln l; store Oi, LSEi", Phase::finish, 1, Loop::none, "", "Om"}}},
+      {"fa1_pipelined",
+       Inside::sums,
+       false,
+       {{"O = 0, l = 0, m = -inf in HBM", Phase::start, 0},
+        {"for each block i of queries:", kNone, 0, Loop::blocks},
+        {"load Qi, mi, li", Phase::load_block, 1, Loop::none, "Qml"},
+        {"load Oi: A = l O", Phase::load_block, 1, Loop::none, "OL"},
+        {"for each tile j of K and V, up to two at once:", kNone, 1, Loop::tiles},
+        {"load warp: Kj, Vj", Phase::load_tile, 2, Loop::none, "KV"},
+        {"score warps: S = scale Qi Kj^T", Phase::scores, 2},
+        {"softmax warps: m_new = max(m, max_c S_c)", Phase::softmax, 2},
+        {"alpha = exp(m - m_new)", Phase::softmax, 2},
+        {"p_c = exp(S_c - m_new)", Phase::softmax, 2},
+        {"l_new = alpha l + sum_c p_c", Phase::softmax, 2},
+        {"correction warps: A_new = alpha A + p Vj", Phase::output, 2},
+        {"epilogue warp: O = A / l; store Oi, mi, li", Phase::finish, 1, Loop::none, "", "Oml"}}},
       {"standard",
        Inside::sums,
        false,

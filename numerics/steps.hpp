@@ -66,7 +66,8 @@ struct AlgorithmLine {
       phase;     ///< none: a line that moves and computes nothing, such as a loop's head
   int depth = 0; ///< loops around it
   Loop loop = Loop::none;
-  /// The arrays that move, a letter each: QKVOlm, S (scores in HBM), X (states of ranges).
+  /// The arrays that move, a letter each: QKVOlm, L (l once for each column of O), S (scores in HBM), X
+  /// (states of ranges).
   std::string_view reads{}, writes{};
 };
 

@@ -676,8 +676,14 @@ std::map<std::string, Json> tables_of(const Json& report, const Json& costs) {
     row.update(kernel["gates"]);
     zoo.push_back(std::move(row));
   }
-  return {{"errors.csv", errors},  {"laws.csv", laws}, {"edge_cases.csv", report["edge_cases"]},
-          {"histogram.csv", bins}, {"zoo.csv", zoo},   {"costs.csv", costs["subjects"]}};
+  return {{"errors.csv", errors},
+          {"laws.csv", laws},
+          {"edge_cases.csv", report["edge_cases"]},
+          {"histogram.csv", bins},
+          {"family.csv", growth},
+          {"traffic.csv", report["family"]["traffic"]},
+          {"zoo.csv", zoo},
+          {"costs.csv", costs["subjects"]}};
 }
 
 } // namespace

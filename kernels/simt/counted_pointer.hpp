@@ -71,6 +71,7 @@ public:
       *at_ = value;
       return *this;
     }
+    // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): of itself too it is a load and a store
     Element& operator=(const Element& other) { return *this = static_cast<Value>(other); }
     Element& operator+=(Value value) { return *this = static_cast<Value>(*this) + value; }
     Element& operator*=(Value value) { return *this = static_cast<Value>(*this) * value; }
