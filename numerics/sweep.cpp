@@ -135,8 +135,8 @@ std::vector<std::string> even_range(std::string_view axis, const Key& key, std::
   const double steps = std::floor((b - a) / step + 1e-6);
   if (!(steps < static_cast<double>(kMaxValues)))
     fail_as_too_many(axis, steps + 1.0);
-  for (double k = 0.0; k <= steps; k += 1.0)
-    values.push_back(fmt::format("{}", static_cast<float>(a + k * step)));
+  for (std::size_t k = 0; k <= static_cast<std::size_t>(steps); ++k)
+    values.push_back(fmt::format("{}", static_cast<float>(a + static_cast<double>(k) * step)));
   return values;
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1;
 constexpr int kQuickCases = 6; // per kernel instance
-constexpr int kDeepCases = 100;
+constexpr int kDeepCases = 40;
 
 void check_on_every_kernel(const Invariant& invariant, int cases) {
   int held = 0;
