@@ -41,11 +41,11 @@ Amount amount_of(Level level) {
   case Level::quick:
     return {"1,2", false, 20, false, false, 4096, 0};
   case Level::standard:
-    return {"1,2,3,4,5", false, 50, true, true, 16384, 5};
+    return {"1,2,3,4,5", false, 25, true, true, 16384, 5};
   case Level::full:
     break;
   }
-  return {"1,2,3,4,5,6,7,8", true, 100, true, true, 65536, 30};
+  return {"1,2,3,4,5,6,7,8", true, 50, true, true, 65536, 30};
 }
 
 /// A range of the varied key over which one slope is fitted.
