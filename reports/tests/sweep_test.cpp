@@ -18,7 +18,6 @@
 #include <vector>
 
 using Catch::Matchers::ContainsSubstring;
-using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 namespace fs = std::filesystem;
 
