@@ -235,7 +235,9 @@ Plot plot_of_zoo(const Json& zoo) {
 
 Series series_of(const std::string& name, Mark mark, int colour, const Json& records, const char* x,
                  const char* y) {
-  Series series{name, mark, colour, {}};
+  Series series{"", mark, colour, {}};
+  for (const char c : name) // an underscore would lower what follows it
+    series.name += c == '_' ? std::string("\\_") : std::string(1, c);
   for (const Json& record : records)
     series.points.emplace_back(number_of(record[x]), number_of(record[y]));
   return series;

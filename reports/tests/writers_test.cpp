@@ -4,6 +4,7 @@
 #include "reports/collect.hpp"
 #include "reports/command.hpp"
 #include "reports/costs.hpp"
+#include "reports/family.hpp"
 #include "reports/plot.hpp"
 #include "reports/writers.hpp"
 
@@ -400,6 +401,17 @@ TEST_CASE("the page compares the family: ratio with prediction, traffic counted 
         2 * (2 + 1));
   CHECK(count(file("family.csv"), "\n") == 1 + 3 * 2);
   CHECK(count(file("traffic.csv"), "\n") == 1 + 2);
+}
+
+TEST_CASE(
+    "a product with the divisor undoes most of a division, so fa1 loses less than its roundings",
+    "[reports][quick]") {
+  const double left = roundings_left();
+
+  // Between a product that gives everything back and one that rounds for itself.
+  CHECK(left > 0.0);
+  CHECK(left < 1.0);
+  CHECK(left == roundings_left());
 }
 
 TEST_CASE("the zoo is a picture with a mark for each kernel that a law or a gate catches",
