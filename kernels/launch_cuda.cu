@@ -146,8 +146,7 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
   const DeviceArguments device{Q.data(), K.data(),  V.data(),   O.data(),        l.data(),
                                m.data(), shape.n_q, shape.n_kv, arguments.scale, scratch.data()};
 
-  grid_of_launch = {dim3(static_cast<unsigned>(shape.batch_heads)),
-                    threads_of(instance, launch)};
+  grid_of_launch = {dim3(static_cast<unsigned>(shape.batch_heads)), threads_of(instance, launch)};
   if (!arguments.resume)
     instance.start(device);
   require(cudaGetLastError(), "start");
