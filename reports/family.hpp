@@ -6,8 +6,8 @@
 ///           Counted in roundings of each later tile: fa1_deferred meets a sum in O and one in l (alpha =
 ///           1 where the maximum stands). fa1 meets these, and a product and a division in O: where a
 ///           product and a sum are fused sqrt(3/2). Where they are not, the product is with the l of the
-///           division before, and gives back the dividend nineteen times in twenty: what is left of the
-///           two is roundings_left(), 0.37 of one, so sqrt(2.37/2) and not sqrt(4/2)
+///           division before, and mostly gives back the dividend: what is left of the two is
+///           roundings_left(), 0.7 of one, so sqrt(2.7/2) and not sqrt(4/2)
 /// traffic   floats moved, counted and by the closed form, against shared memory, all tiles of D = 64
 /// memory    floats of global memory besides Q, K, V and O, against the number of keys
 #pragma once
