@@ -4,6 +4,7 @@
 
 #include "kernels/simt/cuda_vocabulary.hpp"
 #include "kernels/simt/executor.hpp"
+#include "kernels/tests/launches.hpp"
 #include "kernels/tests/race_reports.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -33,23 +34,10 @@
 using namespace fa1::simt;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
+using fa1::simt::tests::error_of;
+using fa1::simt::tests::one_block;
 
 namespace {
-
-/// The error of a launch that must fail; none if it did not.
-template <typename Kernel>
-std::optional<ExecutorError> error_of(const LaunchConfig& config, Kernel&& kernel) {
-  try {
-    launch(config, kernel);
-  } catch (const ExecutorError& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
-LaunchConfig one_block(unsigned threads, Schedule schedule = Schedule::forward()) {
-  return {.block = {threads}, .schedule = schedule};
-}
 
 std::vector<unsigned> ascending(unsigned count) {
   std::vector<unsigned> numbers(count);

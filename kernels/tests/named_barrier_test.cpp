@@ -3,6 +3,7 @@
 
 #include "kernels/simt/cuda_vocabulary.hpp"
 #include "kernels/simt/executor.hpp"
+#include "kernels/tests/launches.hpp"
 #include "kernels/tests/race_reports.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -20,6 +21,8 @@
 using namespace fa1::simt;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
+using fa1::simt::tests::error_of;
+using fa1::simt::tests::one_block;
 using fa1::tests::RaceReports;
 
 namespace {
@@ -27,20 +30,6 @@ namespace {
 constexpr unsigned kFull = 1;
 constexpr unsigned kEmpty = 2;
 constexpr unsigned kRounds = 5;
-
-template <typename Kernel>
-std::optional<ExecutorError> error_of(const LaunchConfig& config, Kernel&& kernel) {
-  try {
-    launch(config, kernel);
-  } catch (const ExecutorError& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
-LaunchConfig one_block(unsigned threads, Schedule schedule = Schedule::forward()) {
-  return {.block = {threads}, .schedule = schedule};
-}
 
 /// A generator cannot be copied out of a test, so each test asks for its own.
 #define EVERY_SCHEDULE                                                                             \
