@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace fa1::reference {
@@ -25,8 +24,6 @@ struct TileStep {
   std::int64_t batch_head = 0, row = 0;
   std::int64_t tile = 0, first_key = 0, columns = 0;
   float m_old = 0, m_new = 0, alpha = 0, l_old = 0, sum_p = 0, l_new = 0;
-  /// Scores and weights of the tile's columns and sum_c p_c v_c; they last as long as the call.
-  std::span<const float> s{}, p{}, pv{};
 };
 
 /// `on_step(const TileStep&)` is called once per row and tile, tiles outermost.
@@ -34,7 +31,7 @@ template <class OnStep>
 State tiled_mirror(const Problem& problem, std::int64_t Bc, State carries, OnStep&& on_step) {
   const Shape& shape = problem.shape;
   const auto d = static_cast<std::size_t>(shape.d), dv = static_cast<std::size_t>(shape.dv);
-  std::vector<float> s(static_cast<std::size_t>(Bc)), p(s.size()), pv(dv);
+  std::vector<float> s(static_cast<std::size_t>(Bc)), pv(dv);
   for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
     for (std::int64_t key0 = 0; key0 < shape.n_kv; key0 += Bc) {
       const auto columns = static_cast<std::size_t>(std::min(Bc, shape.n_kv - key0));
@@ -57,11 +54,11 @@ State tiled_mirror(const Problem& problem, std::int64_t Bc, State carries, OnSte
 
         std::ranges::fill(pv, 0.0f);
         for (std::size_t c = 0; c < columns; ++c) {
-          p[c] = std::exp(s[c] - step.m_new);
-          step.sum_p += p[c];
+          const float p = std::exp(s[c] - step.m_new);
+          step.sum_p += p;
           const auto v = problem.V.row(bh, key0 + static_cast<std::int64_t>(c));
           for (std::size_t i = 0; i < dv; ++i)
-            pv[i] += p[c] * v[i];
+            pv[i] += p * v[i];
         }
 
         step.alpha = std::exp(step.m_old - step.m_new);
@@ -72,9 +69,6 @@ State tiled_mirror(const Problem& problem, std::int64_t Bc, State carries, OnSte
           o[i] = (carried * o[i] + pv[i]) / step.l_new;
         carries.l[at] = step.l_new;
         carries.m[at] = step.m_new;
-        step.s = std::span(s).first(columns);
-        step.p = std::span(p).first(columns);
-        step.pv = pv;
         on_step(step);
       }
     }
