@@ -54,6 +54,19 @@ float infinite_part(std::span<const float> q, std::span<const float> k, float sc
   return overflows ? kNaN : static_cast<float>(infinite) * (infinite == 0.0 ? 1.0f : scale);
 }
 
+/// The maximum of a row where infinite inputs decide it: +Inf, or -Inf where every score is; NaN or 0
+/// where they do not.
+float infinite_maximum(const Problem& problem, std::int64_t bh, std::int64_t row) {
+  float maximum = -kInfinity;
+  for (std::int64_t j = 0; j < problem.shape.n_kv; ++j) {
+    const float part = infinite_part(problem.Q.row(bh, row), problem.K.row(bh, j), problem.scale);
+    if (std::isnan(part))
+      return kNaN;
+    maximum = std::fmax(maximum, part);
+  }
+  return maximum;
+}
+
 } // namespace
 
 Outcome m_exact(const Case& c) {
@@ -65,16 +78,10 @@ Outcome m_exact(const Case& c) {
   Findings findings;
   for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh)
     for (std::int64_t row = 0; row < shape.n_q; ++row) {
-      const auto q = c.problem.Q.row(bh, row);
-      float m = -kInfinity, infinite = -kInfinity;
-      bool certain = true;
-      for (std::int64_t j = 0; j < shape.n_kv; ++j) {
-        const auto k = c.problem.K.row(bh, j);
-        m = std::fmax(m, score_in_order(q, k, c.problem.scale, arithmetic.contracted));
-        const float part = infinite_part(q, k, c.problem.scale);
-        certain = certain && !std::isnan(part);
-        infinite = std::fmax(infinite, part);
-      }
+      float m = -kInfinity;
+      for (std::int64_t j = 0; j < shape.n_kv; ++j)
+        m = std::fmax(m, score_in_order(c.problem.Q.row(bh, row), c.problem.K.row(bh, j),
+                                        c.problem.scale, arithmetic.contracted));
       const auto i = static_cast<std::size_t>(bh * shape.n_q + row);
       const auto what = [&] { return at("m", bh, row, -1); };
       if (scores_are_reproducible(c.kernel))
@@ -84,7 +91,7 @@ Outcome m_exact(const Case& c) {
         findings.within(state.m[i] == m ? 0.0 : double{state.m[i]} - double{m},
                         bounds.m[i] + m_allowed(c.kernel, bounds, i, m), what);
       // a maximum that infinite inputs make, the same in every order of operations
-      else if (certain && infinite != 0.0f)
+      else if (const float infinite = infinite_maximum(c.problem, bh, row); std::isinf(infinite))
         findings.same_value(state.m[i], infinite, what);
     }
   return std::move(findings).outcome(
