@@ -12,6 +12,9 @@
 
 namespace fa1::kernels {
 
+/// The problem's matrices and the outputs as one launch takes them.
+Arguments arguments_of(const Problem& problem, State& outputs, bool resume);
+
 /// `counts`: of an instance whose pointers count (traffic.hpp); it is then launched on one OS thread.
 void launch_cpu(const Instance& instance, const Arguments& arguments, const Launch& launch,
                 LaunchCounts* counts = nullptr);

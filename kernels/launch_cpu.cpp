@@ -1,5 +1,6 @@
 #include "kernels/launch.hpp"
 #include "kernels/simt/counted_pointer.hpp"
+#include "kernels/tiling.hpp"
 #include "kernels/traffic.hpp"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ unsigned grid_y_of(const Instance& instance, const Shape& shape) {
   case Plan::row_blocks:
   case Plan::warp_roles:
   case Plan::scores:
-    return static_cast<unsigned>(std::min(kMost, (shape.n_q + instance.Br - 1) / instance.Br));
+    return static_cast<unsigned>(std::min(kMost, parts(shape.n_q, instance.Br)));
   case Plan::key_ranges:
     return kKeyRanges;
   case Plan::batch_heads:

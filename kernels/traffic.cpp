@@ -1,6 +1,7 @@
 #include "kernels/traffic.hpp"
 
-#include "kernels/instances.hpp"
+#include "kernels/launch.hpp"
+#include "kernels/tiling.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -9,8 +10,6 @@
 
 namespace fa1::kernels {
 namespace {
-
-std::int64_t parts(std::int64_t whole, std::int64_t of) { return (whole + of - 1) / of; }
 
 /// A recursive descent: sum = product {(+|-) product}, product = factor {factor}.
 class Formula {
@@ -125,7 +124,6 @@ std::int64_t Traffic::total() const {
 
 Traffic evaluate_traffic(std::string_view formula, const Shape& shape, int Br, int Bc, int D) {
   const std::int64_t Tr = parts(shape.n_q, Br), Tc = parts(shape.n_kv, Bc);
-  const std::int64_t R = kKeyRanges, used = Tc == 0 ? 0 : parts(Tc, parts(Tc, R));
   Traffic traffic = Formula(formula, {{"n_q", shape.n_q},
                                       {"n_kv", shape.n_kv},
                                       {"D", D},
@@ -133,8 +131,8 @@ Traffic evaluate_traffic(std::string_view formula, const Shape& shape, int Br, i
                                       {"Bc", Bc},
                                       {"Tr", Tr},
                                       {"Tc", Tc},
-                                      {"R", R},
-                                      {"R'", used}})
+                                      {"R", kKeyRanges},
+                                      {"R'", ranges_used(Tc)}})
                         .evaluate();
   for (Traffic::OfArray& array : traffic.arrays) {
     array.read *= shape.batch_heads;
@@ -160,13 +158,8 @@ LaunchCounts counted_traffic(const Kernel& kernel, const Problem& problem) {
     throw KernelError("kernel '" + kernel.id +
                       "' has no counting instance; the kernels of "
                       "variants.def on the CPU have");
-  LaunchCounts counts;
-  Kernel counting = kernel;
-  counting.run = [&](const Arguments& arguments, const Launch&) {
-    counts = kernel.count(arguments);
-  };
-  run(counting, problem);
-  return counts;
+  State outputs = reference::start_state(problem.shape);
+  return kernel.count(arguments_of(problem, outputs, false));
 }
 
 std::int64_t extra_memory(const Kernel& kernel, const Shape& shape) {

@@ -276,13 +276,17 @@ const Kernel& find_kernel(std::string_view id, const Shape& shape) {
                     " and more, see `fa1lab list kernels`");
 }
 
+Arguments arguments_of(const Problem& problem, State& outputs, bool resume) {
+  return {problem.shape,    problem.scale,    problem.Q.data(),
+          problem.K.data(), problem.V.data(), outputs.O.data(),
+          outputs.l.data(), outputs.m.data(), resume};
+}
+
 namespace {
 
 State launched(const Kernel& kernel, const Problem& problem, State state, bool resumes,
                const Launch& launch) {
-  kernel.run({problem.shape, problem.scale, problem.Q.data(), problem.K.data(), problem.V.data(),
-              state.O.data(), state.l.data(), state.m.data(), resumes},
-             launch);
+  kernel.run(arguments_of(problem, state, resumes), launch);
   return state;
 }
 

@@ -1,6 +1,6 @@
 #include "numerics/bounds.hpp"
 
-#include "kernels/instances.hpp"
+#include "kernels/tiling.hpp"
 #include "numerics/ulp.hpp"
 #include "reference/finite.hpp"
 #include "reference/parallel.hpp"
@@ -140,7 +140,7 @@ public:
   Roundings(const kernels::Arithmetic& arithmetic, std::int64_t keys, std::int64_t d,
             bool scores_exact)
       : known_(arithmetic.known), N_(static_cast<double>(keys)),
-        Bc_(arithmetic.known ? arithmetic.Bc : 1), tiles_((keys + Bc_ - 1) / Bc_),
+        Bc_(arithmetic.known ? arithmetic.Bc : 1), tiles_(kernels::parts(keys, Bc_)),
         width_(static_cast<double>(std::min<std::int64_t>(keys, Bc_))),
         a_(arithmetic.contracted ? 2.0 : 3.0), order_(arithmetic.order),
         carried_(arithmetic.carried) {
@@ -186,10 +186,10 @@ public:
     case Order::two_fetches:
       return {width_ + 2.0 + T + c, width_ + T + R + c * (1.0 + R), 0.0, true};
     case Order::ranges: {
-      const std::int64_t in_range = (tiles_ + kernels::kKeyRanges - 1) / kernels::kKeyRanges;
-      const std::int64_t ranges = (tiles_ + in_range - 1) / in_range, range = t / in_range;
-      const auto tiles_in =
-          static_cast<double>(std::min((range + 1) * in_range, tiles_) - 1 - t); // later ones
+      const std::int64_t ranges = kernels::ranges_used(tiles_);
+      const std::int64_t range = t / kernels::parts(tiles_, kernels::kKeyRanges);
+      const std::int64_t end = kernels::tiles_of_range(tiles_, range).second;
+      const auto tiles_in = static_cast<double>(end - 1 - t); // later ones
       const auto merges = static_cast<double>(range == 0 ? ranges - 1 : ranges - range);
       return {width_ + 2.0 + 2.0 * tiles_in + 3.0 * merges, width_ + 2.0 * tiles_in + merges,
               c * (1.0 + tiles_in + merges) + merges};

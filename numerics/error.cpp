@@ -42,11 +42,6 @@ ErrorSummary summarize(const reference::State& state, const reference::Truth& tr
   const auto exact = truth.O.elements();
   const auto bound = bounds.O.elements(), expected = bounds.expected.elements(),
              weighted = bounds.weighted.elements();
-  // A maximum that NaN can enter and never leaves.
-  const auto raise = [](double& maximum, double value) {
-    if (!std::isnan(maximum) && !(value <= maximum))
-      maximum = value;
-  };
   for (std::size_t row = 0; row < state.l.size(); ++row) {
     const double exact_l = l_at(double{state.m[row]}, truth, row).hi;
     raise(summary.max_l_relative,

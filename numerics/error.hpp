@@ -15,9 +15,16 @@
 #include "reference/problem.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 namespace fa1::numerics {
+
+/// A maximum that NaN can enter and never leaves.
+inline void raise(double& maximum, double value) {
+  if (!std::isnan(maximum) && !(value <= maximum))
+    maximum = value;
+}
 
 double error_of(float got, const reference::Enclosed& truth);
 

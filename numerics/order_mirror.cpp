@@ -1,6 +1,6 @@
 #include "numerics/order_mirror.hpp"
 
-#include "kernels/instances.hpp"
+#include "kernels/tiling.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -143,14 +143,9 @@ void put(State& into, const Running& state, std::int64_t bh, std::int64_t row, s
 
 } // namespace
 
-std::pair<std::int64_t, std::int64_t> tiles_of_range(std::int64_t tiles, std::int64_t range) {
-  const std::int64_t width = (tiles + kernels::kKeyRanges - 1) / kernels::kKeyRanges;
-  return {std::min(range * width, tiles), std::min((range + 1) * width, tiles)};
-}
-
 Mirrored mirror_of(const Problem& problem, const kernels::Kernel& kernel, State carries) {
   const reference::Shape& shape = problem.shape;
-  const std::int64_t tiles = (shape.n_kv + kernel.Bc - 1) / kernel.Bc;
+  const std::int64_t tiles = kernels::parts(shape.n_kv, kernel.Bc);
   const Order order = kernel.arithmetic.order;
   Mirrored all;
   all.rows.resize(static_cast<std::size_t>(shape.batch_heads * tiles * shape.n_q));
@@ -217,7 +212,7 @@ Mirrored mirror_of(const Problem& problem, const kernels::Kernel& kernel, State 
         break;
       case Order::ranges:
         for (std::int64_t range = 0; range < kernels::kKeyRanges; ++range) {
-          const auto [first, end] = tiles_of_range(tiles, range);
+          const auto [first, end] = kernels::tiles_of_range(tiles, range);
           Running own = none;
           for (std::int64_t j = first; j < end; ++j)
             row.summed_tile(tile(j), j, own);

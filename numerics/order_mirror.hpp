@@ -17,7 +17,6 @@
 #include "reference/problem.hpp"
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace fa1::numerics {
@@ -39,8 +38,5 @@ struct Mirrored {
 
 Mirrored mirror_of(const reference::Problem& problem, const kernels::Kernel& kernel,
                    reference::State carries);
-
-/// The tiles of range `range` are [first, second).
-std::pair<std::int64_t, std::int64_t> tiles_of_range(std::int64_t tiles, std::int64_t range);
 
 } // namespace fa1::numerics

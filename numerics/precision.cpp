@@ -22,11 +22,6 @@ PrecisionError summary(const Tensor<Enclosed>& exact, const Tensor<Enclosed>& we
                        const ErrorAt& error_at) {
   PrecisionError result;
   double squares = 0.0, sum = 0.0, squares_absolute = 0.0, size = 0.0;
-  // A maximum that NaN can enter and never leaves.
-  const auto raise = [](double& maximum, double value) {
-    if (!std::isnan(maximum) && !(value <= maximum))
-      maximum = value;
-  };
   const auto elements = exact.elements();
   for (std::size_t e = 0; e < elements.size(); ++e) {
     const double error = error_at(e);

@@ -1,5 +1,7 @@
 #include "numerics/ratchet.hpp"
 
+#include "reference/hash.hpp"
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -20,12 +22,9 @@ double up_to_two_digits(double x) {
 
 constexpr std::string_view kSealMark = "# seal ";
 
-/// FNV-1a, 64 bits: it has to notice an edit, not an attack.
+/// It has to notice an edit, not an attack.
 std::string seal_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text)
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{}{:016x}\n", kSealMark, hash);
+  return fmt::format("{}{:016x}\n", kSealMark, reference::hash_of(text));
 }
 
 /// The text without its seal, which is its last line.

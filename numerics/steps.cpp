@@ -1,6 +1,6 @@
 #include "numerics/steps.hpp"
 
-#include "kernels/instances.hpp"
+#include "kernels/tiling.hpp"
 #include "numerics/ulp.hpp"
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace fa1::numerics {
 namespace {
 
 using kernels::Kernel;
+using kernels::parts;
+using kernels::tiles_of_range;
 using reference::Problem;
 using reference::Shape;
 using reference::State;
-
-std::int64_t parts(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
 
 /// The carries before tile `tile`, for all rows: the start, or what the kernel left.
 State carries_before(const Steps& all, std::int64_t tile) {

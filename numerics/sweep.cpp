@@ -21,12 +21,6 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// A maximum that NaN can enter and never leaves.
-void raise(double& maximum, double value) {
-  if (!std::isnan(maximum) && !(value <= maximum))
-    maximum = value;
-}
-
 class Stopwatch {
 public:
   double seconds() const {
@@ -398,7 +392,7 @@ void Pool::add(const Sample& run) {
   }
   const Judgement now = r.verdict.judgement, before = p.deciding.verdict.judgement;
   if (now > before || // Judgement runs from right to wrong
-      (now == before && r.error.max_fraction > p.deciding.error.max_fraction))
+      (now == before && !(r.error.max_fraction <= p.deciding.error.max_fraction)))
     p.deciding = r;
   ++p.judged[static_cast<std::size_t>(r.verdict.judgement)];
   const ErrorSummary& e = r.error;

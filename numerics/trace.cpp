@@ -1,5 +1,6 @@
 #include "numerics/trace.hpp"
 
+#include "kernels/tiling.hpp"
 #include "numerics/bounds.hpp"
 #include "numerics/error.hpp"
 #include "numerics/ulp.hpp"
@@ -554,7 +555,7 @@ Trace trace(const Problem& problem, const Kernel& kernel, std::vector<QueryRow> 
       for (std::int64_t r = 0; r < shape.n_q; ++r)
         rows.push_back({bh, r});
   Trace trace;
-  trace.tiles = (shape.n_kv + kernel.Bc - 1) / kernel.Bc;
+  trace.tiles = kernels::parts(shape.n_kv, kernel.Bc);
   if (trace.tiles == 0 || rows.empty())
     return trace;
 

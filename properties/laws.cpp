@@ -1,21 +1,15 @@
 #include "properties/laws.hpp"
 
 #include "properties/transform.hpp"
+#include "reference/hash.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 namespace fa1::properties::laws {
 
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
-  for (const char letter : text)
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  return hash;
-}
-
 std::mt19937_64 choices_of(const Case& c) {
-  return std::mt19937_64(hash_of(reference::to_string(c.recipe)));
+  return std::mt19937_64(reference::hash_of(reference::to_string(c.recipe)));
 }
 
 std::vector<std::int64_t> tile_borders(const Case& c, std::size_t most) {

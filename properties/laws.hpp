@@ -55,9 +55,6 @@ Outcome given_scores(const Case& c);
 Outcome expected_error(const Case& c);
 Outcome no_bias(const Case& c);
 
-/// A 64-bit hash of a text, the same on every machine (std::hash is not).
-std::uint64_t hash_of(std::string_view text);
-
 /// The stream of a case's own choices: a function of the recipe's text alone.
 std::mt19937_64 choices_of(const Case& c);
 

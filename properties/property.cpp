@@ -1,8 +1,8 @@
 #include "properties/property.hpp"
 
 #include "properties/generators.hpp"
-#include "properties/laws.hpp"
 #include "properties/rapidcheck_bridge.hpp"
+#include "reference/hash.hpp"
 
 #include <algorithm>
 
@@ -62,7 +62,7 @@ LawResult check(const Invariant& invariant, const kernels::Kernel& kernel, int c
   bool hung = false; // then nothing is shrunk: every step would cost a time limit
   const PropertyReport report =
       // every pair of law and kernel sees recipes of its own
-      run_property(id, {cases, seed ^ laws::hash_of(id), shrinks}, [&] {
+      run_property(id, {cases, seed ^ reference::hash_of(id), shrinks}, [&] {
         const reference::Recipe recipe = *generator;
         if (hung)
           return;

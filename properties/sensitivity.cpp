@@ -1,9 +1,9 @@
 #include "properties/sensitivity.hpp"
 
 #include "properties/generators.hpp"
-#include "properties/laws.hpp"
 #include "properties/property.hpp"
 #include "reference/certified.hpp"
+#include "reference/hash.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -95,7 +95,7 @@ int caught_by_laws(const kernels::Kernel& kernel, int cases, std::uint64_t seed)
   const auto recipes = any_recipe(limits_of(kernel));
   int caught = 0;
   for (const Invariant& law : all_invariants()) {
-    rc::Random random(seed ^ laws::hash_of(law.id));
+    rc::Random random(seed ^ reference::hash_of(law.id));
     for (int i = 0; i < cases; ++i) {
       const reference::Recipe recipe = draw_recipe(recipes, random);
       caught += check_case(law, recipe, kernel).answer == Answer::violated;

@@ -169,50 +169,30 @@ struct Run {
   double x = 0.0;
   reference::Recipe recipe;
   const kernels::Kernel* kernel = nullptr;
-  numerics::Record record;
+  numerics::Sample sample;
 };
 
 /// All runs at one x as one row.
 Json point_of(double x, std::span<const Run* const> runs) {
-  double elements = 0.0, squares = 0.0, bounds = 0.0, expected = 0.0;
-  double largest = 0.0, largest_l = 0.0, fraction = 0.0;
-  std::int64_t not_finite = 0;
-  const Run* worst = runs.front();
-  // NaN enters and never leaves.
-  const auto raise = [](double& maximum, double value) {
-    if (!std::isnan(maximum) && !(value <= maximum))
-      maximum = value;
-  };
-  for (const Run* run : runs) {
-    const numerics::ErrorSummary& e = run->record.error;
-    const auto n = static_cast<double>(e.elements);
-    elements += n;
-    squares += n * e.rms_relative * e.rms_relative;
-    bounds += n * e.bound_relative * e.bound_relative;
-    expected += n * e.expected_relative * e.expected_relative;
-    not_finite += run->record.not_finite;
-    raise(largest, e.max_relative);
-    raise(largest_l, e.max_l_relative);
-    raise(fraction, e.max_fraction);
-    if (run->record.verdict.judgement > worst->record.verdict.judgement ||
-        (run->record.verdict.judgement == worst->record.verdict.judgement &&
-         !(e.max_fraction <= worst->record.error.max_fraction)))
-      worst = run;
-  }
+  numerics::Pool pool;
+  for (const Run* run : runs)
+    pool.add(run->sample);
+  const numerics::PointRecord point = pool.take();
+  const numerics::Record& worst = point.deciding;
   return {{"x", x},
           {"runs", runs.size()},
-          {"elements", elements},
-          {"not_finite", not_finite},
-          {"max_error", number(largest)},
-          {"max_l_error", number(largest_l)},
-          {"rms_error", number(std::sqrt(squares / elements))},
-          {"bound", number(std::sqrt(bounds / elements))},
-          {"expected", number(std::sqrt(expected / elements))},
-          {"max_fraction", number(fraction)},
-          {"verdict", numerics::name_of(worst->record.verdict.judgement)},
-          {"why", worst->record.verdict.why},
-          {"kernel", worst->kernel->id},
-          {"reproduce", run_line(worst->record)}};
+          {"elements", static_cast<double>(point.error.elements)},
+          {"not_finite", point.not_finite},
+          {"max_error", number(point.error.max_relative)},
+          {"max_l_error", number(point.error.max_l_relative)},
+          {"rms_error", number(point.error.rms_relative)},
+          {"bound", number(point.error.bound_relative)},
+          {"expected", number(point.error.expected_relative)},
+          {"max_fraction", number(point.error.max_fraction)},
+          {"verdict", numerics::name_of(worst.verdict.judgement)},
+          {"why", worst.verdict.why},
+          {"kernel", worst.kernel},
+          {"reproduce", run_line(worst)}};
 }
 
 Json slope_of(std::string_view quantity, Range range, std::span<const Run* const> runs,
@@ -221,7 +201,7 @@ Json slope_of(std::string_view quantity, Range range, std::span<const Run* const
   for (const Run* run : runs)
     if (run->x >= range.low && run->x <= range.high) {
       x.push_back(run->x);
-      y.push_back(value(run->record));
+      y.push_back(value(run->sample.record));
     }
   const numerics::Slope fit = numerics::log_log_slope(x, y);
   return {{"quantity", quantity},       {"from", range.low},      {"to", range.high},
@@ -248,7 +228,7 @@ Json figure_of(const FigureSpec& spec, const std::string& command,
         slope_of("bound", range, runs, [](const auto& r) { return r.error.bound_relative; }));
   }
   for (const Run* run : runs)
-    records.push_back(to_json(run->record, Times::without));
+    records.push_back(to_json(run->sample.record, Times::without));
   return {{"id", spec.id},           {"title", spec.title},     {"says", spec.says},
           {"key", spec.key},         {"x_title", spec.x_title}, {"x_base", spec.x_base},
           {"recipe", spec.base},     {"kernel", spec.kernel},   {"reproduce", command},
@@ -306,7 +286,7 @@ Figures measure_figures(const Amount& amount) {
     Progress progress("errors", total);
     in_parallel(runs.size(), [&](std::size_t i) {
       Run& run = runs[order[i]];
-      run.record = numerics::measure(run.recipe, *run.kernel);
+      run.sample = numerics::sample(run.recipe, *run.kernel);
       progress.done(work(order[i]));
     });
   }
@@ -343,7 +323,7 @@ Figures measure_figures(const Amount& amount) {
     for (const Run& run : runs)
       if (run.figure == f)
         for (std::size_t bin = 0; bin < bins.size(); ++bin)
-          bins[bin] += run.record.error.ulp_histogram[bin];
+          bins[bin] += run.sample.record.error.ulp_histogram[bin];
     result.histogram.push_back({{"figure", specs[f].id},
                                 {"name", f == 0 ? "V of one sign" : "V of both signs"},
                                 {"bins", bins}});

@@ -43,7 +43,7 @@ struct Run {
   std::int64_t keys;
   std::string seed;
   reference::Recipe recipe;
-  numerics::Record record;
+  numerics::Sample sample;
 };
 
 std::vector<Run> measure_growth(const std::string& seeds, std::int64_t most_keys) {
@@ -68,7 +68,7 @@ std::vector<Run> measure_growth(const std::string& seeds, std::int64_t most_keys
   Progress progress("the family", total);
   in_parallel(runs.size(), [&](std::size_t i) {
     Run& run = runs[order[i]];
-    run.record = numerics::measure(run.recipe, *run.kernel);
+    run.sample = numerics::sample(run.recipe, *run.kernel);
     progress.done(static_cast<double>(run.keys));
   });
   return runs;
@@ -81,20 +81,16 @@ Json growth_of(const std::vector<Run>& runs) {
     Json points = Json::array();
     std::size_t at = from;
     while (at < runs.size() && runs[at].kernel == &kernel) {
-      double squares = 0.0, largest = 0.0, fraction = 0.0;
-      const std::size_t first = at;
-      for (; at < runs.size() && runs[at].kernel == &kernel && runs[at].keys == runs[first].keys;
-           ++at) {
-        const numerics::ErrorSummary& error = runs[at].record.error;
-        squares += error.rms_relative * error.rms_relative;
-        largest = std::max(largest, error.max_relative);
-        fraction = std::max(fraction, error.max_fraction);
-      }
-      points.push_back({{"keys", runs[first].keys},
-                        {"runs", at - first},
-                        {"rms_error", number(std::sqrt(squares / static_cast<double>(at - first)))},
-                        {"max_error", number(largest)},
-                        {"max_fraction", number(fraction)}});
+      numerics::Pool pool;
+      const std::int64_t keys = runs[at].keys;
+      for (; at < runs.size() && runs[at].kernel == &kernel && runs[at].keys == keys; ++at)
+        pool.add(runs[at].sample);
+      const numerics::PointRecord point = pool.take();
+      points.push_back({{"keys", keys},
+                        {"runs", point.runs},
+                        {"rms_error", number(point.error.rms_relative)},
+                        {"max_error", number(point.error.max_relative)},
+                        {"max_fraction", number(point.error.max_fraction)}});
     }
     growth.push_back(
         {{"kernel", kernel.id},
@@ -115,9 +111,9 @@ Json ratio_of(const std::vector<Run>& runs, bool contracted, double predicted) {
   for (const Run& run : runs)
     if (run.keys >= kFromKeys && run.kernel->arithmetic.contracted == contracted) {
       if (run.kernel->variant == "fa1")
-        over[{run.keys, run.seed}] = run.record.error.rms_relative;
+        over[{run.keys, run.seed}] = run.sample.record.error.rms_relative;
       if (run.kernel->variant == "fa1_deferred")
-        under[{run.keys, run.seed}] = run.record.error.rms_relative;
+        under[{run.keys, run.seed}] = run.sample.record.error.rms_relative;
     }
   std::vector<double> logs;
   for (const auto& [problem, error] : over)

@@ -57,9 +57,6 @@ Json to_json(const Environment& e) {
 }
 
 Json to_json(const numerics::Record& r, Times times) {
-  Json histogram = Json::array();
-  for (const std::int64_t count : r.error.ulp_histogram)
-    histogram.push_back(count);
   Json json{{"what", "error"},
             {"recipe", reference::to_string(r.recipe)},
             {"seed", r.recipe.seed},
@@ -91,7 +88,7 @@ Json to_json(const numerics::Record& r, Times times) {
             {"max_over_expected", number(r.error.max_expected)},
             {"score_error_bound", number(r.eta)},
             {"score_spread", number(r.spread)},
-            {"ulp_histogram", std::move(histogram)},
+            {"ulp_histogram", r.error.ulp_histogram},
             {"worst", r.verdict.worst.output.empty() ? Json(nullptr) : to_json(r.verdict.worst)},
             {"reproduce", run_line(r)}};
   if (times == Times::with) {
@@ -103,13 +100,11 @@ Json to_json(const numerics::Record& r, Times times) {
 
 Json to_json(const numerics::PointRecord& p, std::uint64_t number) {
   const numerics::Record& r = p.deciding;
-  Json quantiles = Json::object(), judged = Json::object(), histogram = Json::array();
+  Json quantiles = Json::object(), judged = Json::object();
   for (std::size_t q = 0; q < numerics::kQuantiles.size(); ++q)
     quantiles[fmt::format("{}", numerics::kQuantiles[q])] = reports::number(p.quantiles[q]);
   for (std::size_t j = 0; j < p.judged.size(); ++j)
     judged[std::string(numerics::name_of(static_cast<numerics::Judgement>(j)))] = p.judged[j];
-  for (const std::int64_t count : p.error.ulp_histogram)
-    histogram.push_back(count);
   return {{"what", "point"},
           {"point", number},
           {"recipe", reference::to_string(p.first)},
@@ -146,7 +141,7 @@ Json to_json(const numerics::PointRecord& p, std::uint64_t number) {
           {"max_l_error", reports::number(p.error.max_l_relative)},
           {"score_error_bound", reports::number(p.eta)},
           {"score_spread", reports::number(p.spread)},
-          {"ulp_histogram", std::move(histogram)},
+          {"ulp_histogram", p.error.ulp_histogram},
           {"worst", r.verdict.worst.output.empty() ? Json(nullptr) : to_json(r.verdict.worst)},
           {"reproduce", run_line(r)}};
 }

@@ -1,6 +1,6 @@
 #include "reports/trace_records.hpp"
 
-#include "kernels/instances.hpp"
+#include "kernels/tiling.hpp"
 #include "reports/command.hpp"
 
 #include <fmt/format.h>
@@ -123,7 +123,7 @@ private:
   std::int64_t raised(const DataStep& step) const {
     const bool starts =
         step.tile == 0 || (!all_.ranges.empty() &&
-                           numerics::tiles_of_range(all_.tiles, step.range).first == step.tile);
+                           kernels::tiles_of_range(all_.tiles, step.range).first == step.tile);
     std::int64_t count = 0;
     for (std::int64_t r = step.first_row; r < step.first_row + step.rows; ++r) {
       const float m = all_.row(step.batch_head, step.tile, r).carries.m;
@@ -514,7 +514,7 @@ std::int64_t page_bytes(const Shape& shape, const Kernel& kernel) {
   const bool has_beta = kernel.arithmetic.order == kernels::Order::tile_maximum;
   const std::int64_t of_row = (has_beta ? 8 : 7) * kNumber + 14;
   const numerics::Algorithm& algorithm = *numerics::algorithm_of(kernel);
-  const std::int64_t tiles = (shape.n_kv + kernel.Bc - 1) / kernel.Bc;
+  const std::int64_t tiles = kernels::parts(shape.n_kv, kernel.Bc);
   const std::int64_t inputs = shape.n_q * shape.d + shape.n_kv * (shape.d + shape.dv);
   // S and p, and both again in a second pass.
   const std::int64_t inside = (algorithm.has(Phase::weights) ? 4 : 2) * shape.n_q * shape.n_kv;
@@ -536,7 +536,7 @@ void require_page_fits(const Shape& shape, const Kernel& kernel) {
   throw UsageError(fmt::format(
       "n_q={} n_kv={} d={} in tiles of {} keys is {} tiles and a page of {:.1f} MiB, more than {} "
       "tiles or {} MiB; want a smaller problem or wider tiles{}",
-      shape.n_q, shape.n_kv, shape.d, kernel.Bc, (shape.n_kv + kernel.Bc - 1) / kernel.Bc,
+      shape.n_q, shape.n_kv, shape.d, kernel.Bc, kernels::parts(shape.n_kv, kernel.Bc),
       static_cast<double>(page_bytes(shape, kernel)) / (1 << 20), kMostTiles, kMostPageBytes >> 20,
       advice));
 }

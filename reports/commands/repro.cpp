@@ -1,6 +1,7 @@
 #include "reports/commands/repro.hpp"
 
 #include "kernels/launch.hpp"
+#include "kernels/tiling.hpp"
 #include "numerics/bounds.hpp"
 #include "numerics/edge_cases.hpp"
 #include "numerics/trace.hpp"
@@ -386,7 +387,7 @@ int repro_recipe(ReproOptions& options, const reference::Recipe& recipe, std::os
        fmt::format("batch-heads {}, n_q {}, n_kv {}, d {}, dv {}; scale {:.9g} ({:a}); {} tile(s) "
                    "of {} keys",
                    shape.batch_heads, shape.n_q, shape.n_kv, shape.d, shape.dv, problem.scale,
-                   problem.scale, (shape.n_kv + kernel.Bc - 1) / kernel.Bc, kernel.Bc));
+                   problem.scale, kernels::parts(shape.n_kv, kernel.Bc), kernel.Bc));
   if (!bounds.obstacle.empty())
     line(out, "bound", fmt::format("none: {}", bounds.obstacle));
   else if (!bounds.eta.empty())
