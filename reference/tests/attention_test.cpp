@@ -456,8 +456,9 @@ TEMPLATE_TEST_CASE("exponentials, infinities and NaN of every reference's number
   CHECK(exp(TestType(-3.1e304)) == TestType(0));
   CHECK(exp(TestType(-infinity)) == TestType(0));
   CHECK(exp(infinity) == infinity);
-  CHECK(difference != difference);
-  CHECK(nan != nan);
+  const auto differ = [](const TestType& a, const TestType& b) { return a != b; };
+  CHECK(differ(difference, difference));
+  CHECK(differ(nan, nan));
   CHECK(std::isnan(static_cast<double>(nan)));
   CHECK(static_cast<double>(TestType(-infinity)) == -std::numeric_limits<double>::infinity());
   CHECK(std::is_same_v<decltype(nan * nan), TestType>); // no expression that `auto` could keep
