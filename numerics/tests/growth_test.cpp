@@ -3,6 +3,7 @@
 #include "numerics/growth.hpp"
 
 #include "numerics/emulation.hpp"
+#include "numerics/fault_screens.hpp"
 #include "numerics/ulp.hpp"
 #include "reference/certified.hpp"
 #include "reference/recipe.hpp"
@@ -133,4 +134,19 @@ TEST_CASE("FA1 gets an A, and no letter with its weights in bf16", "[numerics][g
 
   CHECK(numerics::grade(right).letter == 'A');
   CHECK(numerics::grade(coarse).letter == '-');
+}
+
+TEST_CASE("errors predicted rounding by rounding see smaller faults than five expectations, and "
+          "neither screen alarms on the right kernel",
+          "[numerics][growth][quick]") {
+  for (const auto where : {numerics::FaultyInput::K, numerics::FaultyInput::V}) {
+    const numerics::SmallestFaults seen =
+        numerics::smallest_faults("n_q=64 n_kv=64 d=8", 16, where, 3);
+
+    CHECK(seen.false_alarms == 0);
+    CHECK(seen.right > 0.0);
+    CHECK(seen.by_squares > 0.0);
+    CHECK(seen.by_squares < seen.by_lambda);
+    CHECK(std::isfinite(seen.by_lambda));
+  }
 }
