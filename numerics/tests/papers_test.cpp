@@ -113,7 +113,7 @@ TEST_CASE("what was proved of softmax and of the merge holds, and is not empty",
   CHECK(merge("the same of m").ours == 0.0);
 }
 
-TEST_CASE("fa1 gets the grade A", "[numerics][deep]") {
+TEST_CASE("fa1 gets the grade A", "[numerics][quick]") {
   const Rows row(numerics::Paper::demmel, numerics::PaperSet::few);
 
   CHECK(row("the same times the condition of the inputs: grade A").high <= 1.0);
@@ -122,7 +122,7 @@ TEST_CASE("fa1 gets the grade A", "[numerics][deep]") {
 }
 
 TEST_CASE("the floats that fa1 moves are the closed form's, and grow as N^2 d^2 / M",
-          "[numerics][deep]") {
+          "[numerics][quick]") {
   const Rows row(numerics::Paper::flash_attention_1, numerics::PaperSet::few);
 
   CHECK(row("floats moved: counted").low == 1.0);

@@ -79,8 +79,8 @@ Tiles best_tiles(std::int64_t most_keys, int seeds) {
     const numerics::TileFit fit = numerics::fit_over_tiles(keys, same.front().Bc, rms);
     const double predicted = numerics::near_uniform_best_tile(keys, {});
     tiles.u_shapes.push_back(series(fmt::format("N = {}", keys), "points", colour, points));
-    tiles.u_shapes.push_back(
-        series(fmt::format("N = {}, closed form", keys), "dashes", colour, curve));
+    const bool last = from + same.size() == jobs.size(); // one entry of the legend stands for all
+    tiles.u_shapes.push_back(series(last ? "closed form" : "", "dashes", colour, curve));
     ++colour;
     measured.push_back({keys, number(fit.best)});
     foretold.push_back({keys, number(predicted)});
@@ -94,7 +94,9 @@ Tiles best_tiles(std::int64_t most_keys, int seeds) {
   }
   tiles.power = numerics::log_log_slope(all_keys, all_best);
   tiles.minima.push_back(series("fitted", "points", 1, measured));
-  tiles.minima.push_back(series("0.91 N^(2/3)", "dashes", 3, foretold));
+  tiles.minima.push_back(
+      series(fmt::format("{:.2f} N^(2/3)", numerics::near_uniform_best_tile(1.0, {})), "dashes", 3,
+             foretold));
   return tiles;
 }
 
