@@ -1,11 +1,23 @@
 #include "reports/topics.hpp"
 
+#include "reports/topics/growth.hpp"
+#include "reports/topics/papers.hpp"
+#include "reports/topics/precision.hpp"
+
 #include <array>
 
 namespace fa1::reports {
 namespace {
 
-constexpr std::array<Topic, 0> kTopics{};
+constexpr std::array kTopics{Topic{"growth", "How the error grows",
+                                   "How does the error grow with keys, head dimension, score "
+                                   "range, tile and order, and is that what theory says?",
+                                   measure_growth},
+                             Topic{"precision", "Lower precision",
+                                   "What would fp16, bf16, TF32 and fp8 cost, and where?",
+                                   measure_precision},
+                             Topic{"papers", "Published results",
+                                   "Do published numbers come out here too?", measure_papers}};
 
 } // namespace
 
