@@ -256,8 +256,8 @@ private:
     for (std::size_t c = 0; c < tile.p.size(); ++c) {
       const auto v = problem_.V.row(bh_, j * run_.Bc + static_cast<std::int64_t>(c));
       for (std::size_t i = 0; i < tile.pv.size(); ++i)
-        tile.pv[i] = at_.sum(BudgetStage::pv, tile.pv[i],
-                             at_.product(BudgetStage::pv, tile.p[c], v[i]));
+        tile.pv[i] =
+            at_.sum(BudgetStage::pv, tile.pv[i], at_.product(BudgetStage::pv, tile.p[c], v[i]));
     }
   }
 
@@ -289,11 +289,11 @@ private:
     const Number carried = at_.product(BudgetStage::alpha, alpha_of(state.m, m_new), state.l);
     state.l = at_.sum(BudgetStage::l, carried, tile.sum_p);
     for (std::size_t i = 0; i < state.O.size(); ++i)
-      state.O[i] = at_.quotient(
-          BudgetStage::division,
-          at_.sum(BudgetStage::update, at_.product(BudgetStage::update, carried, state.O[i]),
-                  tile.pv[i]),
-          state.l);
+      state.O[i] =
+          at_.quotient(BudgetStage::division,
+                       at_.sum(BudgetStage::update,
+                               at_.product(BudgetStage::update, carried, state.O[i]), tile.pv[i]),
+                       state.l);
     state.m = m_new;
   }
 
@@ -344,11 +344,11 @@ private:
     const Number b = at_.product(BudgetStage::alpha, alpha_of(other.m, m_new), other.l);
     state.l = at_.sum(BudgetStage::l, a, b);
     for (std::size_t i = 0; i < state.O.size(); ++i)
-      state.O[i] = at_.quotient(
-          BudgetStage::division,
-          at_.sum(BudgetStage::update, at_.product(BudgetStage::update, a, state.O[i]),
-                  at_.product(BudgetStage::update, b, other.O[i])),
-          state.l);
+      state.O[i] =
+          at_.quotient(BudgetStage::division,
+                       at_.sum(BudgetStage::update, at_.product(BudgetStage::update, a, state.O[i]),
+                               at_.product(BudgetStage::update, b, other.O[i])),
+                       state.l);
     state.m = m_new;
   }
 
@@ -402,26 +402,26 @@ StageBudget stage_budget(const Problem& problem, const BudgetRun& run, unsigned 
     return budget;
   budget.path = path_of(problem, run);
 
-  reference::in_parallel(
-      static_cast<std::size_t>(shape.batch_heads * shape.n_q), threads, [&](std::size_t job) {
-        const auto bh = static_cast<std::int64_t>(job) / shape.n_q;
-        const auto r = static_cast<std::int64_t>(job) % shape.n_q;
-        RowBudget row(problem, run, bh, r);
-        const Running state = row.result();
-        std::ranges::copy(row.weighted(), budget.weighted.row(bh, r).begin());
-        for (std::int64_t i = 0; i < shape.dv; ++i) {
-          const Number& o = state.O[static_cast<std::size_t>(i)];
-          const double exact = o.x[kExact];
-          budget.O(bh, r, i) = o.f;
-          budget.exact(bh, r, i) = exact;
-          budget.whole(bh, r, i) = double{o.f} - exact;
-          budget.replayed(bh, r, i) = o.x[kAll] - exact;
-          for (std::size_t stage = 0; stage < kBudgetStages; ++stage) {
-            budget.alone[stage](bh, r, i) = o.x[kAlone + stage] - exact;
-            budget.left[stage](bh, r, i) = o.x[kLeft + stage] - exact;
-          }
-        }
-      });
+  reference::in_parallel(static_cast<std::size_t>(shape.batch_heads * shape.n_q), threads,
+                         [&](std::size_t job) {
+                           const auto bh = static_cast<std::int64_t>(job) / shape.n_q;
+                           const auto r = static_cast<std::int64_t>(job) % shape.n_q;
+                           RowBudget row(problem, run, bh, r);
+                           const Running state = row.result();
+                           std::ranges::copy(row.weighted(), budget.weighted.row(bh, r).begin());
+                           for (std::int64_t i = 0; i < shape.dv; ++i) {
+                             const Number& o = state.O[static_cast<std::size_t>(i)];
+                             const double exact = o.x[kExact];
+                             budget.O(bh, r, i) = o.f;
+                             budget.exact(bh, r, i) = exact;
+                             budget.whole(bh, r, i) = double{o.f} - exact;
+                             budget.replayed(bh, r, i) = o.x[kAll] - exact;
+                             for (std::size_t stage = 0; stage < kBudgetStages; ++stage) {
+                               budget.alone[stage](bh, r, i) = o.x[kAlone + stage] - exact;
+                               budget.left[stage](bh, r, i) = o.x[kLeft + stage] - exact;
+                             }
+                           }
+                         });
   return budget;
 }
 

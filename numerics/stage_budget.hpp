@@ -106,8 +106,8 @@ struct StagePart {
 
 struct BudgetSummary {
   std::int64_t elements = 0;
-  double rms = 0.0, mean = 0.0; ///< of the whole
-  double unaccounted = 0.0; ///< RMS of (sum of the parts - whole) over that of the whole
+  double rms = 0.0, mean = 0.0;     ///< of the whole
+  double unaccounted = 0.0;         ///< RMS of (sum of the parts - whole) over that of the whole
   double largest_unaccounted = 0.0; ///< max |sum of the parts - whole|
   PerStage<StagePart> stages{};
 };

@@ -155,10 +155,10 @@ TEST_CASE("a stage that rounds nothing has no part", "[numerics][quick]") {
   };
   using enum BudgetStage;
   const auto example = GENERATE(values<Example>({
-      {"n_q=3 n_kv=50 d=16", {scale}},                         // scale = 1/4
-      {"n_q=3 n_kv=50 d=5 order=descending", {alpha}},         // alpha = 1 after the first tile
-      {"n_q=3 n_kv=50 d=4 dist=ints", {dot, scale}},           // small integers
-      {"n_q=3 n_kv=8 d=5", {update, alpha, l}},                // one tile: nothing is carried
+      {"n_q=3 n_kv=50 d=16", {scale}},                 // scale = 1/4
+      {"n_q=3 n_kv=50 d=5 order=descending", {alpha}}, // alpha = 1 after the first tile
+      {"n_q=3 n_kv=50 d=4 dist=ints", {dot, scale}},   // small integers
+      {"n_q=3 n_kv=8 d=5", {update, alpha, l}},        // one tile: nothing is carried
       {"n_q=3 n_kv=50 d=4 dist=zero v=ints", {dot, scale, argument, exp, sum, alpha, l, pv}},
   }));
   CAPTURE(example.recipe);
