@@ -6,6 +6,7 @@
 #include "reports/law_runs.hpp"
 #include "reports/parallel.hpp"
 #include "reports/terminal.hpp"
+#include "reports/topics.hpp"
 #include "reports/zoo_runs.hpp"
 
 #include <fmt/format.h>
@@ -530,6 +531,13 @@ Json summary_of(const Json& report) {
     edges.note = contract ? "the answer is right" : "the answer is the documented wrong one";
     counts.push_back(edges);
   }
+  Count pages{"pages of the report, each with many runs"};
+  for (const Json& topic : report["topics"]) {
+    ++pages.asked;
+    pages.held += topic["held"].get<bool>();
+  }
+  pages.note = "no output on them is proved wrong";
+  counts.push_back(pages);
 
   const bool fine = std::ranges::all_of(counts, &Count::fine);
   const std::int64_t laws = counts[0].asked + counts[1].asked + counts[2].asked;
@@ -574,7 +582,8 @@ Json collect(Level level, std::uint64_t seed) {
               {"family", compare_family(amount.seeds, amount.family_keys)},
               {"laws", check_laws(amount, seed)},
               {"edge_cases", run_edge_cases(amount)},
-              {"zoo", visit_zoo(amount, seed)}};
+              {"zoo", visit_zoo(amount, seed)},
+              {"topics", measure_topics({level, seed})}};
   report["summary"] = summary_of(report);
   return report;
 }

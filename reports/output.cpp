@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -211,7 +212,8 @@ NewFolder::NewFolder(const fs::path& target, const std::vector<std::string>& may
          entry != fs::recursive_directory_iterator(); entry.increment(error)) {
       const std::string relative = fs::relative(entry->path(), target_).generic_string();
       const bool known = std::ranges::any_of(may_hold, [&](const std::string& name) {
-        return name == relative || name.starts_with(relative + "/");
+        return fnmatch(name.c_str(), relative.c_str(), FNM_PATHNAME) == 0 ||
+               name.starts_with(relative + "/");
       });
       if (!known)
         throw UsageError(fmt::format(

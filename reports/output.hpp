@@ -62,8 +62,8 @@ void require_writable(const std::filesystem::path& path);
 
 class NewFolder {
 public:
-  /// `may_hold`: the files (relative paths) that a folder to be replaced may hold. A folder with anything else in it is
-  /// refused, because replacing it would delete somebody's file.
+  /// `may_hold`: the files (relative paths, patterns of fnmatch) that a folder to be replaced may hold. A folder with
+  /// anything else in it is refused, because replacing it would delete somebody's file.
   NewFolder(const std::filesystem::path& target, const std::vector<std::string>& may_hold);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <sstream>
 
@@ -34,7 +35,12 @@ constexpr auto kPaints = std::to_array<Paint>({{1, "--ink", "#1c2024", "#e6e8ea"
                                                {4, "--series-3", "#1c2024", "#e6e8ea"},
                                                {5, "--series-4", "#2c7a3f", "#7fd494"},
                                                {6, "--series-5", "#8a2f7a", "#e29ad2"},
-                                               {7, "--faint", "#c3c8ce", "#4a5058"}});
+                                               {7, "--series-6", "#0f7c86", "#6fd3dc"},
+                                               {8, "--series-7", "#a8324a", "#ff97a8"},
+                                               {9, "--series-8", "#7d6a00", "#dcc95a"},
+                                               {10, "--series-9", "#5b4bb5", "#b3a6ff"},
+                                               {11, "--series-10", "#6b6f75", "#a9aeb5"},
+                                               {12, "--faint", "#c3c8ce", "#4a5058"}});
 
 std::string colour(std::size_t paint) {
   return fmt::format("rgb '#{0:02x}{0:02x}{0:02x}'", kPaints[paint].marker);
@@ -84,10 +90,33 @@ std::string style_of(const Series& series, int points_style) {
     return fmt::format("with lines lw 1.6 dt (7,4) lc {}", paint);
   case Mark::cells:
     return fmt::format("with points pt 5 ps 0.62 lc {}", paint);
+  case Mark::stack:
+    return fmt::format("with boxxyerror fs solid 0.75 noborder lc {}", paint);
   case Mark::bars:
     break;
   }
   return fmt::format("with boxes fs solid 0.75 noborder lc {}", paint);
+}
+
+/// Where the stack at each x has got to, upwards and downwards.
+using Heights = std::map<double, std::pair<double, double>>;
+
+/// The points as gnuplot reads them; of a stack x, y and the box's borders.
+std::string data_of(const std::vector<std::pair<double, double>>& points, Mark mark, double width,
+                    Heights& heights) {
+  std::string text;
+  for (const auto& [x, y] : points) {
+    if (mark == Mark::stack) {
+      auto& [up, down] = heights[x];
+      double& from = y < 0.0 ? down : up;
+      text += fmt::format("{} {} {} {} {} {}\n", x, from + y, x - 0.5 * width, x + 0.5 * width,
+                          from, from + y);
+      from += y;
+    } else {
+      text += fmt::format("{} {}\n", x, y);
+    }
+  }
+  return text + "e\n";
 }
 
 std::string ticks(std::string_view axis, std::string_view options,
@@ -131,6 +160,12 @@ std::string escaped(std::string text) {
   return replaced(text, ">", "&gt;");
 }
 
+bool has_negative(const Plot& plot) {
+  return std::ranges::any_of(plot.series, [](const Series& series) {
+    return std::ranges::any_of(series.points, [](const auto& point) { return point.second < 0.0; });
+  });
+}
+
 } // namespace
 
 void require_gnuplot() {
@@ -158,7 +193,7 @@ std::string draw(const Plot& plot) {
             << "set xlabel " << literal(plot.x_title) << " textcolor " << ink() << "\n"
             << "set ylabel " << literal(plot.y_title) << " textcolor " << ink() << "\n"
             << axis('x', plot.x_base) << axis('y', plot.y_log ? 10 : 0)
-            << (plot.y_log ? "" : "set yrange [0:*]\n")
+            << (plot.y_log || has_negative(plot) ? "" : "set yrange [0:*]\n")
             << "set offsets graph 0.02, graph 0.02, graph 0.05, graph " << (plot.y_log ? 0.05 : 0.0)
             << "\nset boxwidth " << plot.bar_width << "\n";
     if (plot.is_matrix())
@@ -168,19 +203,18 @@ std::string draw(const Plot& plot) {
               << ticks("x2", "scale 0 font ',10' textcolor " + ink(), plot.top_ticks);
     else
       gnuplot << ticks("x", "rotate by -55", plot.x_ticks);
-    std::vector<std::vector<std::pair<double, double>>> data;
-    std::string command;
+    Heights heights;
+    std::string command, data;
     int points_style = 5; // a filled square, then a filled circle, a filled triangle
     for (const Series& series : plot.series) {
-      auto& kept = data.emplace_back();
+      std::vector<std::pair<double, double>> kept;
       std::ranges::copy_if(series.points, std::back_inserter(kept), [&](const auto& point) {
         return std::isfinite(point.first) && std::isfinite(point.second) &&
                (plot.x_base == 0 || point.first > 0.0) && (!plot.y_log || point.second > 0.0);
       });
-      if (kept.empty()) {
-        data.pop_back();
+      if (kept.empty())
         continue;
-      }
+      data += data_of(kept, series.mark, plot.bar_width, heights);
       command += fmt::format("{} '-' {} title {}", command.empty() ? "plot" : ",",
                              style_of(series, points_style), literal(series.name));
       if (series.mark == Mark::points)
@@ -188,9 +222,7 @@ std::string draw(const Plot& plot) {
     }
     if (data.empty())
       throw EnvironmentError(fmt::format("plot '{}' has no point that can be drawn", plot.id));
-    gnuplot << command << "\n";
-    for (const auto& points : data)
-      gnuplot.send1d(points);
+    gnuplot << command << "\n" << data;
   } // gnuplot ends, and its file is complete
   std::ifstream in(file.path());
   std::string svg(std::istreambuf_iterator<char>(in), {});

@@ -1,7 +1,7 @@
 /// Plots as SVG, drawn by gnuplot, that follow the page they stand on: dark on a light screen, light on a dark one.
 ///
 /// draw        gnuplot draws in marker colours; they are replaced by the CSS variables --ink, --faint and --series-1 to
-///             --series-4, and every id is made unique with `plot.id`, so that many plots fit on one page
+///             --series-10, and every id is made unique with `plot.id`, so that many plots fit on one page
 /// stand_alone the same SVG with the variables' values inside, for a file of its own
 /// Size        400 x 330 with 13 pt text: readable where a 360 pixel screen shows it unscaled; a matrix
 ///             is 1240 x 760 with small text, for a page that lets it scroll
@@ -14,12 +14,13 @@
 
 namespace fa1::reports {
 
-enum class Mark { points, line, dashes, bars, cells };
+/// A stack is bars on top of each other in the order of the series, from 0 upwards and, where negative, downwards.
+enum class Mark { points, line, dashes, bars, stack, cells };
 
 struct Series {
   std::string name;
   Mark mark = Mark::points;
-  int colour = 1; ///< 1 to 4; 0 is the ink
+  int colour = 1; ///< 1 to 10; 0 is the ink
   std::vector<std::pair<double, double>>
       points; ///< those not finite, or not positive on a log axis, are left out
 };

@@ -12,6 +12,7 @@
 ///   tables     [{id, title, says, columns [{key, name}], records [{}]}]: a record is flat; a column shows its value under
 ///              `key`; a record may hold more than is shown, for the CSV file
 ///   reproduce  [line]: the commands that give these numbers again
+///   held       false where something was proved wrong; then the report's status is 1
 ///
 /// Same         numbers on the same machine and build, however many cores it has; no times are in it
 /// Errors       EnvironmentError and UsageError as in command.hpp
@@ -40,7 +41,7 @@ struct Topic {
 
 std::span<const Topic> all_topics();
 
-/// All pages: [{id, title, question, sentences, plots, tables, reproduce}].
+/// All pages: [{id, title, question, sentences, plots, tables, reproduce, held}].
 Json measure_topics(const TopicAmount& amount);
 
 } // namespace fa1::reports

@@ -3,10 +3,11 @@
 #include "numerics/error.hpp"
 #include "reports/command.hpp"
 #include "reports/figures.hpp"
+#include "reports/filling.hpp"
 #include "reports/plot.hpp"
+#include "reports/topic_pages.hpp"
 
 #include <fmt/format.h>
-#include <kainjow/mustache.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,8 +15,6 @@
 
 namespace fa1::reports {
 namespace {
-
-#include "embedded_templates.inc"
 
 // ---------------------------------------------------------------------------------------------------
 // Numbers and fields
@@ -41,45 +40,6 @@ std::string csv_field(const Json& value) {
   for (const char c : text)
     quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + "\"";
-}
-
-/// JSON as what templates are filled with. Empty strings and null count as absent there.
-kainjow::mustache::data filling(const Json& json) {
-  using kainjow::mustache::data;
-  if (json.is_object()) {
-    data object(data::type::object);
-    for (const auto& [key, value] : json.items())
-      object.set(key, filling(value));
-    return object;
-  }
-  if (json.is_array()) {
-    data list(data::type::list);
-    for (const Json& value : json)
-      list.push_back(filling(value));
-    return list;
-  }
-  if (json.is_boolean())
-    return data(json.get<bool>() ? data::type::bool_true : data::type::bool_false);
-  if (json.is_null())
-    return data(data::type::bool_false);
-  const std::string text = json.is_string() ? json.get<std::string>() : json.dump();
-  return text.empty() ? data(data::type::bool_false) : data(text);
-}
-
-enum class Escape { html, markdown };
-
-std::string filled(const char* text, const Json& view, Escape escape) {
-  kainjow::mustache::mustache page(text);
-  if (!page.is_valid())
-    throw std::logic_error("template: " + page.error_message());
-  if (escape == Escape::markdown)
-    page.set_custom_escape([](const std::string& raw) {
-      std::string out;
-      for (const char c : raw)
-        out += c == '|' ? std::string("\\|") : c == '\n' ? std::string(" ") : std::string(1, c);
-      return out;
-    });
-  return page.render(filling(view));
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -392,9 +352,7 @@ Json view_of(const Json& report, const Json& costs,
     figures.push_back(view_of_figure(figure, svgs.at(figure["id"])));
   const Json& laws = report["laws"];
   const std::string level = report["level"];
-  return {{"colours_light", plot_colours(false)},
-          {"colours_dark", plot_colours(true)},
-          {"sentence", report["summary"]["sentence"]},
+  return {{"sentence", report["summary"]["sentence"]},
           {"sentence_class", report["summary"]["held"].get<bool>() ? "" : "bad"},
           {"summary", view_of_summary(report["summary"]["rows"])},
           {"level_note", level == "quick"
@@ -411,6 +369,8 @@ Json view_of(const Json& report, const Json& costs,
           {"matrices", view_of_matrices(laws)},
           {"edge_cases", view_of_edge_cases(report["edge_cases"])},
           {"family", view_of_family(report["family"], svgs)},
+          {"topics", views_of_topics(report["topics"])},
+          {"has_topics", !report["topics"].empty()},
           {"zoo", view_of_zoo(report["zoo"], svgs)},
           {"environment", view_of_environment(report)},
           {"command", command_of(report)}};
@@ -563,12 +523,14 @@ std::vector<ReportFile> report_files(const Json& report, const Json& costs) {
   const std::map<std::string, std::string> svgs = draw_figures(report, costs);
   const Json view = view_of(report, costs, svgs);
   std::vector<ReportFile> files{{"report.json", report.dump(1) + "\n"},
-                                {"report.md", filled(report_md, view, Escape::markdown)},
-                                {"index.html", filled(index_html, view, Escape::html)}};
+                                {"report.md", filled(Template::report_md, view)},
+                                {"index.html", filled(Template::index_html, view)}};
   for (const auto& [name, records] : tables_of(report, costs))
     files.push_back({name, csv_of_records(records)});
   for (const auto& [id, svg] : svgs)
     files.push_back({"plots/" + id + ".svg", stand_alone(svg)});
+  for (const Json& topic : report["topics"])
+    std::ranges::move(topic_files(topic), std::back_inserter(files));
   return files;
 }
 
@@ -583,7 +545,7 @@ std::string trace_page(const Json& records) {
                   {"heading", named ? head["case"]["id"].get<std::string>()
                                     : head["algorithm"].get<std::string>() + ", step by step"},
                   {"records", lines}};
-  return filled(trace_html, view, Escape::html);
+  return filled(Template::trace_html, view);
 }
 
 } // namespace fa1::reports

@@ -6,6 +6,7 @@
 #include "reports/costs.hpp"
 #include "reports/family.hpp"
 #include "reports/plot.hpp"
+#include "reports/tests/small_topic.hpp"
 #include "reports/writers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -214,7 +215,8 @@ Json small_report() {
              {"why_bad", "no reason"},
              {"reproduce", "fa1lab repro inf-all --trace"}}}},
           {"family", small_family()},
-          {"zoo", small_zoo()}};
+          {"zoo", small_zoo()},
+          {"topics", Json::array({small_topic()})}};
 }
 
 Json cost(const char* subject, const char* unit, double ns, Json radius, bool within) {
@@ -412,6 +414,19 @@ TEST_CASE(
   CHECK(left > 0.0);
   CHECK(left < 1.0);
   CHECK(left == roundings_left());
+}
+
+TEST_CASE("the report names its pages with their first answer, and its text holds them whole",
+          "[reports][quick]") {
+  const std::string page = file("index.html"), text = file("report.md");
+
+  CHECK(count(page, "href=\"pages/parts.html\"") == 2); // in the line of links and in the list
+  CHECK_THAT(page, ContainsSubstring("The exp makes 70 % of it."));
+  CHECK_THAT(text, ContainsSubstring("![Shares](pages/parts-shares.svg)"));
+  CHECK_THAT(text, ContainsSubstring("- The rest \\| is l.\n"));
+  CHECK_THAT(text,
+             ContainsSubstring("| stage | share |\n|---|---:|\n| exp | 0.7 |\n| a,b | - |\n"));
+  CHECK_THAT(text, ContainsSubstring("\n    fa1lab budget 'n_kv=64'\n"));
 }
 
 TEST_CASE("the zoo is a picture with a mark for each kernel that a law or a gate catches",
