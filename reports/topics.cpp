@@ -1,11 +1,16 @@
 #include "reports/topics.hpp"
 
+#include "reports/topics/budget.hpp"
+
 #include <array>
 
 namespace fa1::reports {
 namespace {
 
-constexpr std::array<Topic, 0> kTopics{};
+constexpr auto kTopics = std::to_array<Topic>({
+    {"budget", "Stage budget", "Which stage of the recurrence does the error come from?",
+     measure_budget},
+});
 
 } // namespace
 
