@@ -19,6 +19,11 @@ using reference::Problem;
 
 constexpr double kRisk = 0.05;
 
+/// What may be all of the truth's own radius is no error: means over many exact outputs would find it.
+double error_beyond(double error, double radius) {
+  return std::fabs(error) <= radius ? 0.0 : error;
+}
+
 /// The three means of one problem.
 struct Means {
   double O = 0.0, outwards = 0.0, l = 0.0;
@@ -30,7 +35,7 @@ Means means_of(const reference::State& state, const reference::Truth& truth,
   const auto O = state.O.elements();
   for (std::size_t e = 0; e < O.size(); ++e) {
     const auto& exact = truth.O.elements()[e];
-    const double error = error_of(O[e], exact);
+    const double error = error_beyond(error_of(O[e], exact), exact.radius);
     const double units =
         error == 0.0 ? 0.0
                      : error / (kU * weighted.O.elements()[e].hi * static_cast<double>(O.size()));
@@ -38,8 +43,9 @@ Means means_of(const reference::State& state, const reference::Truth& truth,
     means.outwards += std::copysign(units, units * exact.hi);
   }
   for (std::size_t row = 0; gives_l && row < state.l.size(); ++row) {
-    const double exact = l_at(double{state.m[row]}, truth, row).hi;
-    means.l += (double{state.l[row]} - exact) / (kU * exact * static_cast<double>(state.l.size()));
+    const reference::Enclosed exact = l_at(double{state.m[row]}, truth, row);
+    means.l += error_beyond(error_of(state.l[row], exact), exact.radius) /
+               (kU * exact.hi * static_cast<double>(state.l.size()));
   }
   return means;
 }

@@ -16,6 +16,7 @@
 /// Biased    where the interval excludes 0 at the level 1 - 0.05 / (rows of the call): over all rows of one call the
 ///           probability to call any unbiased kernel biased is at most 5 % (Bonferroni). An error that is
 ///           the same for every seed has an interval of length 0
+/// Error     an error within the truth's radius counts as 0, so exact outputs have the mean 0 exactly
 /// Requires  2 or more seeds; a recipe without seed and v
 /// Special   NaN or Inf in O makes the mean NaN, and such a row is not called biased
 /// Source    Student's t; the quantities are chosen here

@@ -29,8 +29,9 @@
 ///             pv - Bc O being the pull back to v. For rho = 1 that is q a, the drift of A carried. For rho < 1 a
 ///             small a is rounded away more often than not: O drifts less where the significand of v is near 1,
 ///             and as much as A where it is near 2. Where g <= q the product is exact, and rho = 0.
-///   Fused.    l O + pv is rounded once, from an exact product that has the digits of l in it: no part of its
-///             error is the same in every tile, and no drift is left, only the growth of independent roundings.
+///   Fused.    l O + pv is rounded once, from an exact product with the digits of l in it, so that no part of
+///             its error is the same in every tile. The drift is several times smaller, not gone, and not foretold
+///             here: over 30 values and up to 2^20 tiles at most 0.05 u a tile, against 0.17 u of plain sums.
 #pragma once
 
 #include <cstdint>

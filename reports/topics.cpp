@@ -1,5 +1,6 @@
 #include "reports/topics.hpp"
 
+#include "reports/topics/bias.hpp"
 #include "reports/topics/budget.hpp"
 
 #include <array>
@@ -10,6 +11,9 @@ namespace {
 constexpr auto kTopics = std::to_array<Topic>({
     {"budget", "Stage budget", "Which stage of the recurrence does the error come from?",
      measure_budget},
+    {"bias", "Bias meter",
+     "Does the error of a kernel lean to one side, and why do equal values drift?",
+     measure_bias_meter},
 });
 
 } // namespace

@@ -69,6 +69,8 @@ TEST_CASE("an exponential and a sum that lean to one side are called biased, FA1
     REQUIRE(r.seeds == kSeeds);
     if (r.subject == "fa1.Br4xBc2")
       CHECK_FALSE(r.biased());
+    if (r.subject == "fa1.Br4xBc2" && r.V == "1") // law value-constant: exact, so 0 and not 1e-26
+      CHECK((r.mean == 0.0 && r.deviation == 0.0));
   }
   // Weights below 1 are 8 u too large; l, a sum of them and of one weight of 1, by 8 u (1 - 1 / l).
   const BiasRow& l = row(rows, "mutant.biased_exp.Br4xBc2", "l", "");

@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -72,26 +73,39 @@ std::string largest_of(const Json& record) {
                      stages[0].second, percent(number(stages[1].first)), stages[1].second);
 }
 
-/// Bars over the given runs, one stage on the other, each as high as its share of `height(record)`.
+/// Bars over the given runs, one stage on the other, each as high as its share of `height(record)`. Stages that
+/// stay below kSmall in every bar are put together.
 template <class Height>
 Json stacked(const char* id, std::string title, std::string x_title, std::string y_title,
              std::string says, const std::vector<std::pair<std::string, const Run*>>& bars,
              const Height& height) {
+  constexpr double kSmall = 0.02;
+  const auto share = [&](std::size_t bar, std::size_t stage) {
+    return number_of(bars[bar].second->record["stages"][stage]["share"]);
+  };
   Json series = Json::array(), ticks = Json::array();
-  for (std::size_t i = 0; i < bars.size(); ++i)
-    ticks.push_back({static_cast<double>(i), bars[i].first});
-  for (std::size_t stage = 0; stage < numerics::kBudgetStages; ++stage) {
+  for (std::size_t bar = 0; bar < bars.size(); ++bar)
+    ticks.push_back({static_cast<double>(bar), bars[bar].first});
+  std::vector<double> others(bars.size());
+  const auto add = [&](std::string_view name, std::size_t colour, const auto& share_of) {
     Json points = Json::array();
-    for (std::size_t i = 0; i < bars.size(); ++i) {
-      const Json& record = bars[i].second->record;
-      points.push_back({static_cast<double>(i),
-                        number(height(record) * number_of(record["stages"][stage]["share"]))});
-    }
-    series.push_back({{"name", numerics::name_of(static_cast<numerics::BudgetStage>(stage))},
-                      {"mark", "stack"},
-                      {"colour", stage + 1},
-                      {"points", std::move(points)}});
+    for (std::size_t bar = 0; bar < bars.size(); ++bar)
+      points.push_back(
+          {static_cast<double>(bar), number(height(bars[bar].second->record) * share_of(bar))});
+    series.push_back(
+        {{"name", name}, {"mark", "stack"}, {"colour", colour}, {"points", std::move(points)}});
+  };
+  for (std::size_t stage = 0; stage < numerics::kBudgetStages; ++stage) {
+    bool is_small = true;
+    for (std::size_t bar = 0; bar < bars.size(); ++bar)
+      is_small = is_small && std::fabs(share(bar, stage)) < kSmall;
+    for (std::size_t bar = 0; is_small && bar < bars.size(); ++bar)
+      others[bar] += share(bar, stage);
+    if (!is_small)
+      add(numerics::name_of(static_cast<numerics::BudgetStage>(stage)), stage + 1,
+          [&](std::size_t bar) { return share(bar, stage); });
   }
+  add("others", 0, [&](std::size_t bar) { return others[bar]; });
   return {{"id", id},
           {"title", std::move(title)},
           {"x_title", std::move(x_title)},
