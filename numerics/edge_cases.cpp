@@ -441,8 +441,9 @@ std::vector<EdgeCase> make_table() {
       {"drift-constant",
        range,
        limit,
-       "l O rounds the same way for the same V, tile after tile: a bias that grows with the number "
-       "of tiles",
+       "the same V is added with the same rounding, tile after tile (numerics/drift.hpp): a bias "
+       "that "
+       "grows with the number of tiles",
        {{"scores=0*1048576 V=0.1*",
          only(1),
          {exactly("O", "0x1.99999ap-4")},

@@ -19,25 +19,6 @@ namespace {
 constexpr const char* kRecipe = "n_q=32 d=8 v=positive";
 constexpr const char* kTrafficRecipe = "n_q=256 n_kv=256 d=64";
 
-/// The tile that stands for a variant: of D = 8, two keys wide where there is one.
-const kernels::Kernel* representative(std::string_view variant, bool contracted) {
-  const kernels::Kernel* best = nullptr;
-  for (const kernels::Kernel& kernel : kernels::all_kernels())
-    if (kernel.variant == variant && kernel.D == 8 && kernel.Bc <= 2 && kernel.Br > 1 &&
-        kernel.backend == kernels::Backend::cpu && kernel.arithmetic.contracted == contracted &&
-        (best == nullptr || kernel.Bc > best->Bc))
-      best = &kernel;
-  return best;
-}
-
-std::vector<std::string> variants() {
-  std::vector<std::string> names;
-  for (const kernels::Kernel& kernel : kernels::all_kernels())
-    if (std::ranges::find(names, kernel.variant) == names.end())
-      names.push_back(kernel.variant);
-  return names;
-}
-
 struct Run {
   const kernels::Kernel* kernel;
   std::int64_t keys;
@@ -176,6 +157,24 @@ Json measure_memory() {
 }
 
 } // namespace
+
+std::vector<std::string> variants() {
+  std::vector<std::string> names;
+  for (const kernels::Kernel& kernel : kernels::all_kernels())
+    if (std::ranges::find(names, kernel.variant) == names.end())
+      names.push_back(kernel.variant);
+  return names;
+}
+
+const kernels::Kernel* representative(std::string_view variant, bool contracted, int D) {
+  const kernels::Kernel* best = nullptr;
+  for (const kernels::Kernel& kernel : kernels::all_kernels())
+    if (kernel.variant == variant && kernel.D == D && kernel.Bc <= 2 && kernel.Br > 1 &&
+        kernel.backend == kernels::Backend::cpu && kernel.arithmetic.contracted == contracted &&
+        (best == nullptr || kernel.Bc > best->Bc))
+      best = &kernel;
+  return best;
+}
 
 double roundings_left() {
   std::mt19937_64 bits(1);

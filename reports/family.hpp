@@ -12,11 +12,23 @@
 /// memory    floats of global memory besides Q, K, V and O, against the number of keys
 #pragma once
 
+#include "kernels/kernel.hpp"
 #include "reports/records.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace fa1::reports {
 
 inline constexpr std::int64_t kFromKeys = 1024;
+
+/// The variants of all_kernels(), in their order.
+std::vector<std::string> variants();
+
+/// The tile that stands for a variant: for the CPU, of head dimension D, two keys wide where there is one; null
+/// where there is none at all.
+const kernels::Kernel* representative(std::string_view variant, bool contracted, int D = 8);
 
 /// The mean square of fl(fl(y / l) l) / y - 1 over that of fl(y / l) l / y - 1, in fp32, for y / l and l
 /// uniform in [1, 2).

@@ -3,6 +3,8 @@
 #include "reference/recipe.hpp"
 #include "reports/command.hpp"
 #include "reports/commands/bench.hpp"
+#include "reports/commands/bias.hpp"
+#include "reports/commands/budget.hpp"
 #include "reports/commands/check.hpp"
 #include "reports/commands/compare.hpp"
 #include "reports/commands/list.hpp"
@@ -82,7 +84,7 @@ int start(int count, char** words) {
                             add_check(program),   add_sweep(program),   add_merge(program),
                             add_compare(program), add_ratchet(program), add_precision(program),
                             add_papers(program),  add_list(program),    add_bench(program),
-                            add_trace(program)};
+                            add_trace(program),   add_budget(program),  add_bias(program)};
 
   std::string names;
   for (const Command& command : commands)

@@ -61,9 +61,9 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
   };
   const auto example = GENERATE(values<Example>({
       {"", "want a command: one of report repro run check sweep merge compare ratchet precision "
-           "papers list bench trace"},
+           "papers list bench trace budget bias"},
       {"frobnicate", "command 'frobnicate' is unknown; want one of report repro run check sweep "
-                     "merge compare ratchet precision papers list bench trace"},
+                     "merge compare ratchet precision papers list bench trace budget bias"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
@@ -126,6 +126,16 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"precision n_q=1 --tile 0", "--tile 0: want a whole number from 1 to"},
       {"precision 'n_kv=many'", "n_kv=many"},
       {"papers --frobnicate", "--frobnicate"},
+      {"budget", "budget: RECIPE is required"},
+      {"budget n_q=1 --Bc 0", "--Bc 0: want a whole number from 1 to"},
+      {"budget n_q=1 --rounded p=bf16", "stage 'p' is unknown; want one of dot scale"},
+      {"budget n_q=1 --rounded pv", "--rounded 'pv': want STAGE=FORMAT"},
+      {"budget n_q=1 --kernel mutant.no_alpha", "want one whose order of operations is known"},
+      {"budget scores=nan", "budget: "},
+      {"bias --seeds 1", "--seeds 1: want a whole number from 2 to"},
+      {"bias 'n_q=1 seed=2'", "seed"},
+      {"bias d=64", "d=64 dv=64: the kernels that are compared serve d and dv up to 4"},
+      {"bias --kernel none", "kernel 'none' is unknown"},
       {"bench --filter nothing",
        "'nothing' matches no subject; want one that matches any of certify"},
       {"bench --filter -.", "'-.' matches no subject"},
