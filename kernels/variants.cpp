@@ -188,8 +188,8 @@ std::vector<Kernel> make_mutants() {
   append_mutant(mutants, mutant_##name##_plain(), mutant_##name##_counted(),                       \
                 {#original, #name, fault, says, killed_by, survives});
 #define FA1_MUTANT(name, fault, says, killed_by) FA1_ROW(fa1, name, fault, says, killed_by, "")
-#define FA1_MUTANT_OF(original, name, fault, says, killed_by)                                      \
-  FA1_ROW(original, name, fault, says, killed_by, "")
+#define FA1_MUTANT_OF(original, name, says, killed_by)                                             \
+  FA1_ROW(original, name, "family", says, killed_by, "")
 #define FA1_SURVIVOR(name, fault, says, reason) FA1_ROW(fa1, name, fault, says, "", reason)
 #include "kernels/mutants/mutants.def"
 #undef FA1_SURVIVOR

@@ -48,7 +48,8 @@ TEST_CASE("the zoo holds at least 60 wrong kernels of every group and 12 right o
   for (const ZooRow& row : zoo.wrong)
     groups.insert(row.specimen.kernel().fault);
   CHECK(groups == std::set<std::string>{"recurrence", "start", "tail", "index", "barrier",
-                                        "precision", "special", "memory", "scale", "promise"});
+                                        "precision", "special", "memory", "scale", "promise",
+                                        "family"});
   CHECK(zoo.wrong.size() >= 60);
   CHECK(zoo.right.size() >= 12);
 }
