@@ -1,6 +1,7 @@
 // The tables of kernels: every variant, tile and head dimension, and the mutants.
 #include "kernels/kernel.hpp"
 #include "kernels/launch.hpp"
+#include "kernels/originals.hpp"
 #include "kernels/traffic.hpp"
 
 #include <algorithm>
@@ -64,6 +65,13 @@ const VariantRow* row_of(std::string_view variant) {
   return row == variant_rows().end() ? nullptr : &*row;
 }
 
+void take_over(const VariantRow& row, Kernel& kernel) {
+  kernel.arithmetic.order = row.order;
+  kernel.resumes = row.resumes;
+  kernel.traffic = row.traffic;
+  kernel.given_up = row.given_up;
+}
+
 Kernel describe(const Instance& instance, std::string_view suffix) {
   Kernel kernel;
   kernel.variant = instance.variant;
@@ -74,13 +82,8 @@ Kernel describe(const Instance& instance, std::string_view suffix) {
   kernel.D = instance.D;
   kernel.arithmetic.Bc = instance.Bc;
   kernel.arithmetic.gives_LSE = instance.outputs == Outputs::LSE;
-  const VariantRow* row = row_of(kernel.variant);
-  if (row == nullptr)
-    return kernel; // a mutant or a rewrite
-  kernel.arithmetic.order = row->order;
-  kernel.resumes = row->resumes;
-  kernel.traffic = row->traffic;
-  kernel.given_up = row->given_up;
+  if (const VariantRow* row = row_of(kernel.variant)) // not a mutant, not a rewrite
+    take_over(*row, kernel);
   return kernel;
 }
 
@@ -136,19 +139,25 @@ Kernel describe_as(const Instance& instance, std::string variant, std::string_vi
   return kernel;
 }
 
+/// A row of mutants.def.
+struct MutantRow {
+  std::string_view original, name, fault, says, killed_by, survives;
+};
+
 void append_mutant(std::vector<Kernel>& mutants, InstanceTable table, InstanceTable counted,
-                   std::string_view name, std::string_view fault, std::string_view says,
-                   std::string_view killed_by, std::string_view survives) {
+                   const MutantRow& row) {
   for (std::size_t i = 0; i < table.count; ++i) {
-    Kernel kernel = describe_as(table.rows[i], "mutant." + std::string(name), says);
+    Kernel kernel = describe_as(table.rows[i], "mutant." + std::string(row.name), row.says);
+    take_over(*row_of(row.original), kernel);
+    kernel.traffic = {}; // of those that are counted
     kernel.mutant = true;
-    kernel.fault = fault;
-    kernel.killed_by = killed_by;
-    kernel.survives = survives;
+    kernel.fault = row.fault;
+    kernel.killed_by = row.killed_by;
+    kernel.survives = row.survives;
     for (std::size_t c = 0; c < counted.count; ++c)
       if (counted.rows[c].Br == kernel.Br && counted.rows[c].Bc == kernel.Bc) {
         kernel.count = counting(counted.rows[c]);
-        kernel.traffic = row_of("fa1")->traffic;
+        kernel.traffic = row_of(row.original)->traffic;
       }
     mutants.push_back(std::move(kernel));
   }
@@ -175,15 +184,18 @@ std::vector<Kernel> make_kernels() {
 
 std::vector<Kernel> make_mutants() {
   std::vector<Kernel> mutants;
-#define FA1_MUTANT(name, fault, says, killed_by)                                                   \
-  append_mutant(mutants, mutant_##name##_D8(), mutant_##name##_counted(), #name, fault, says,      \
-                killed_by, "");
-#define FA1_SURVIVOR(name, fault, says, reason)                                                    \
-  append_mutant(mutants, mutant_##name##_D8(), mutant_##name##_counted(), #name, fault, says, "",  \
-                reason);
+#define FA1_ROW(original, name, fault, says, killed_by, survives)                                  \
+  append_mutant(mutants, mutant_##name##_plain(), mutant_##name##_counted(),                       \
+                {#original, #name, fault, says, killed_by, survives});
+#define FA1_MUTANT(name, fault, says, killed_by) FA1_ROW(fa1, name, fault, says, killed_by, "")
+#define FA1_MUTANT_OF(original, name, says, killed_by)                                             \
+  FA1_ROW(original, name, "family", says, killed_by, "")
+#define FA1_SURVIVOR(name, fault, says, reason) FA1_ROW(fa1, name, fault, says, "", reason)
 #include "kernels/mutants/mutants.def"
-#undef FA1_MUTANT
 #undef FA1_SURVIVOR
+#undef FA1_MUTANT_OF
+#undef FA1_MUTANT
+#undef FA1_ROW
   return mutants;
 }
 
@@ -240,6 +252,19 @@ std::span<const Kernel> all_mutants() {
 std::span<const Kernel> all_rewrites() {
   static const std::vector<Kernel> rewrites = make_rewrites();
   return rewrites;
+}
+
+std::string_view original_of(std::string_view variant) {
+#define FA1_MUTANT(...)
+#define FA1_SURVIVOR(...)
+#define FA1_MUTANT_OF(original, name, ...)                                                         \
+  if (variant == "mutant." #name)                                                                  \
+    return #original;
+#include "kernels/mutants/mutants.def"
+#undef FA1_MUTANT_OF
+#undef FA1_SURVIVOR
+#undef FA1_MUTANT
+  return variant.starts_with("mutant.") || variant.starts_with("rewrite.") ? "fa1" : variant;
 }
 
 std::span<const std::string_view> stale_mutants() {

@@ -2,6 +2,7 @@
 // list cases` follow.
 #include "numerics/edge_cases.hpp"
 
+#include "kernels/originals.hpp"
 #include "numerics/bounds.hpp"
 #include "numerics/trace.hpp"
 #include "numerics/ulp.hpp"
@@ -714,9 +715,10 @@ bool concerns(const EdgeCase& edge_case, const Kernel& kernel) {
   const auto &only = edge_case.variants, &except = edge_case.except;
   if (!only.empty())
     return std::ranges::find(only, kernel.variant) != only.end();
-  if (std::ranges::find(except, kernel.variant) != except.end())
+  const std::string_view of = kernel.mutant ? kernels::original_of(kernel.variant) : kernel.variant;
+  if (std::ranges::find(except, of) != except.end())
     return false;
-  return edge_case.kind == contract || kernel.mutant || kernel.variant == "fa1";
+  return edge_case.kind == contract || of == "fa1";
 }
 
 /// K and V with their rows padded to D columns.

@@ -1,5 +1,6 @@
 #include "numerics/steps.hpp"
 
+#include "kernels/originals.hpp"
 #include "kernels/tiling.hpp"
 #include "numerics/ulp.hpp"
 
@@ -445,11 +446,8 @@ std::span<const Algorithm> all_algorithms() {
 }
 
 const Algorithm* algorithm_of(const Kernel& kernel) {
-  // A mutant is fa1 with one change, a rewrite is the same recurrence written otherwise.
-  const bool of_fa1 =
-      kernel.variant.starts_with("mutant.") || kernel.variant.starts_with("rewrite.");
   for (const Algorithm& algorithm : all_algorithms())
-    if (algorithm.variant == (of_fa1 ? "fa1" : kernel.variant))
+    if (algorithm.variant == kernels::original_of(kernel.variant))
       return &algorithm;
   return nullptr;
 }

@@ -79,7 +79,7 @@ enum class Inside {
 };
 
 struct Algorithm {
-  std::string_view variant; ///< as Kernel::variant has it; mutants and rewrites of fa1 have fa1's
+  std::string_view variant; ///< as kernels::original_of has it
   Inside inside;
   bool one_row; ///< a block is one query row, whatever Br is
   std::vector<AlgorithmLine> lines;

@@ -1,4 +1,5 @@
 // Relations that hold up to the forward error bound of numerics/bounds.hpp.
+#include "kernels/originals.hpp"
 #include "numerics/ulp.hpp"
 #include "numerics/verdict.hpp"
 #include "properties/compare.hpp"
@@ -285,7 +286,8 @@ Outcome same_family(const Case& c) {
       {"split_kv", "fa1", Relation::both_bounds},
       {"lazy_rescale", "fa1", Relation::both_bounds},
   };
-  const auto relation = std::ranges::find(kRelations, c.kernel.variant, &Relation::variant);
+  const auto relation =
+      std::ranges::find(kRelations, kernels::original_of(c.kernel.variant), &Relation::variant);
   if (relation == std::end(kRelations))
     return not_applicable("the kernel is one that others are held against");
   // Br changes no bit.

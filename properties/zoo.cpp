@@ -1,5 +1,6 @@
 #include "properties/zoo.hpp"
 
+#include "kernels/originals.hpp"
 #include "numerics/ulp.hpp"
 #include "properties/generators.hpp"
 #include "reference/certified.hpp"
@@ -50,8 +51,8 @@ Hunt hunt(const Invariant& law, const Specimen& specimen, int cases, std::uint64
 bool changes_O(const Specimen& specimen, int cases, std::uint64_t seed) {
   for (const kernels::Kernel& kernel : specimen.tiles) {
     const auto right = std::ranges::find_if(kernels::all_kernels(), [&](const auto& other) {
-      return other.variant == "fa1" && other.Br == kernel.Br && other.Bc == kernel.Bc &&
-             other.D == kernel.D && !other.arithmetic.contracted;
+      return other.variant == kernels::original_of(specimen.variant) && other.Br == kernel.Br &&
+             other.Bc == kernel.Bc && other.D == kernel.D && !other.arithmetic.contracted;
     });
     const auto recipes = any_recipe(limits_of(*right));
     rc::Random random(seed);
@@ -70,13 +71,21 @@ bool changes_O(const Specimen& specimen, int cases, std::uint64_t seed) {
   return false;
 }
 
-std::vector<bool> seen_by_gates(const Specimen& specimen) {
+std::vector<GateInput> gate_inputs() {
+  std::vector<GateInput> inputs;
+  for (const std::string_view text : numerics::kGateRecipes) {
+    reference::Problem problem = reference::make_problem(reference::parse_recipe(text));
+    reference::Truth truth = reference::certify(problem);
+    reference::Tensor<float> plain = numerics::plain_attention(problem);
+    inputs.push_back({std::move(problem), std::move(truth), std::move(plain)});
+  }
+  return inputs;
+}
+
+std::vector<bool> seen_by_gates(const Specimen& specimen, std::span<const GateInput> inputs) {
   const auto gates = numerics::all_gates();
   std::vector<bool> seen(gates.size(), false);
-  for (const std::string_view text : numerics::kGateRecipes) {
-    const reference::Problem problem = reference::make_problem(reference::parse_recipe(text));
-    const reference::Truth truth = reference::certify(problem);
-    const reference::Tensor<float> plain = numerics::plain_attention(problem);
+  for (const auto& [problem, truth, plain] : inputs)
     for (const kernels::Kernel& kernel : specimen.tiles) {
       try {
         const reference::State state = kernels::run(kernel, problem);
@@ -86,7 +95,6 @@ std::vector<bool> seen_by_gates(const Specimen& specimen) {
         return std::vector<bool>(gates.size(), true); // a launch that fails is seen by anybody
       }
     }
-  }
   return seen;
 }
 

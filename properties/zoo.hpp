@@ -4,7 +4,8 @@
 ///             tiles
 /// hunt        asks one law of one specimen, of a few cases on each tile first and of more then, until
 ///             a case is violated. Nothing is shrunk: the recipe is the first that was found
-/// seen_by_gates  which gates of numerics/gates.hpp reject any tile on any of their inputs
+/// seen_by_gates  which gates of numerics/gates.hpp reject any tile on any of gate_inputs(), which are made
+///             once for all specimens
 /// Requires    a process that may be lost: some specimens write where they must not
 #pragma once
 
@@ -40,11 +41,20 @@ struct Hunt {
 /// At most `cases` on each tile.
 Hunt hunt(const Invariant& law, const Specimen& specimen, int cases, std::uint64_t seed);
 
-/// False where O is fa1's own, bit for bit, in `cases` problems on each tile: then O alone cannot show
-/// the fault, whoever looks.
+/// False where O is that of the right kernel, bit for bit, in `cases` problems on each tile: then O alone
+/// cannot show the fault, whoever looks.
 bool changes_O(const Specimen& specimen, int cases, std::uint64_t seed);
 
+struct GateInput {
+  reference::Problem problem;
+  reference::Truth truth;
+  reference::Tensor<float> plain; ///< what a plain implementation gives
+};
+
+/// Of kGateRecipes.
+std::vector<GateInput> gate_inputs();
+
 /// In the order of all_gates().
-std::vector<bool> seen_by_gates(const Specimen& specimen);
+std::vector<bool> seen_by_gates(const Specimen& specimen, std::span<const GateInput> inputs);
 
 } // namespace fa1::properties

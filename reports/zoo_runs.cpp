@@ -154,6 +154,7 @@ Zoo visit(Zoo zoo, int cases, std::uint64_t seed, Until until) {
       rows.push_back(&row);
 
   const auto gates = numerics::all_gates();
+  const auto inputs = properties::gate_inputs();
   const auto of_law = [&](const Specimen& specimen, std::size_t law) {
     return isolated([&] { return text_of(properties::hunt(laws()[law], specimen, cases, seed)); },
                     [&](const std::string& why) {
@@ -168,7 +169,7 @@ Zoo visit(Zoo zoo, int cases, std::uint64_t seed, Until until) {
     return isolated(
         [&] {
           std::string seen;
-          for (const bool rejects : properties::seen_by_gates(specimen))
+          for (const bool rejects : properties::seen_by_gates(specimen, inputs))
             seen += rejects ? 'x' : '.';
           const bool shows =
               specimen.kernel().gives_l_and_m || properties::changes_O(specimen, 10 * cases, seed);

@@ -8,8 +8,6 @@
 
 namespace fa1::kernels::rewrites {
 
-using kernels::fa1_start;
-
 /// One query row, the keys and values it meets, and its carries.
 struct Row {
   const float* q;

@@ -6,6 +6,8 @@
 #include "kernels/guarded.hpp"
 #include "kernels/instances.hpp"
 #include "kernels/kernel.hpp"
+#include "kernels/originals.hpp"
+#include "kernels/traffic.hpp"
 #include "reference/recipe.hpp"
 #include "reference/tiled_mirror.hpp"
 
@@ -14,6 +16,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -230,14 +233,42 @@ TEST_CASE("guarded buffers see a read past the end, an output never written and 
   CHECK(kernels::run_guarded(kernel_of("fa1.Br4xBc2xD8.cpu"), problem).violation.empty());
 }
 
-TEST_CASE("every mutant's edit still fits fa1.cuh", "[kernels][mutants][quick]") {
+TEST_CASE("every mutant's edit still fits the text of its variant", "[kernels][mutants][quick]") {
   for (const std::string_view name : kernels::stale_mutants()) {
-    INFO("kernels/mutants/" << name
-                            << ".edit: its first part must stand in kernels/fa1.cuh exactly once");
+    INFO("kernels/mutants/" << name << ".edit: its first part must stand exactly once in kernels/"
+                            << kernels::original_of("mutant." + std::string(name)) << ".cuh");
     CHECK(false);
   }
   CHECK(kernels::stale_mutants().empty());
   CHECK(!kernels::all_mutants().empty());
+}
+
+TEST_CASE("a mutant gives, resumes, rounds and promises what the right kernel at its tile does",
+          "[kernels][mutants][quick]") {
+  std::set<std::string_view> originals;
+  for (const Kernel& mutant : kernels::all_mutants()) {
+    CAPTURE(mutant.id);
+    const std::string_view original = kernels::original_of(mutant.variant);
+    originals.insert(original);
+
+    const auto right = std::ranges::find_if(kernels::all_kernels(), [&](const Kernel& kernel) {
+      return kernel.variant == original && kernel.Br == mutant.Br && kernel.Bc == mutant.Bc &&
+             kernel.D == mutant.D;
+    });
+
+    REQUIRE(right != kernels::all_kernels().end());
+    CHECK(mutant.arithmetic.order == right->arithmetic.order);
+    CHECK(mutant.arithmetic.gives_LSE == right->arithmetic.gives_LSE);
+    CHECK(mutant.resumes == right->resumes);
+    CHECK(std::ranges::equal(mutant.given_up, right->given_up, {}, &kernels::GivenUp::law,
+                             &kernels::GivenUp::law));
+    if (kernels::traffic_is_counted(mutant))
+      CHECK(mutant.traffic == right->traffic);
+  }
+  for (const Kernel& kernel : kernels::all_kernels()) {
+    CAPTURE(kernel.variant);
+    CHECK(originals.contains(kernel.variant));
+  }
 }
 
 TEST_CASE("CUDA kernels are listed where a device is present", "[kernels][cuda][quick]") {

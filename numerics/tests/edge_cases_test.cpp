@@ -212,6 +212,23 @@ TEST_CASE("falling scores hide a missing alpha", "[numerics][edge_cases][mutants
               .as_catalogued);
 }
 
+TEST_CASE("what the catalogue records of fa1 is asked of its own mutants, not of another variant's",
+          "[numerics][edge_cases][mutants][quick]") {
+  int recorded = 0;
+  for (const EdgeCase& edge_case : numerics::all_edge_cases()) {
+    if (edge_case.kind == numerics::EdgeKind::contract || !edge_case.variants.empty())
+      continue;
+    CAPTURE(edge_case.id);
+
+    const bool of_fa1 = numerics::can_express(edge_case, mutant("no_division", 2));
+    const bool of_deferred = numerics::can_express(edge_case, mutant("never_divided", 2));
+
+    recorded += of_fa1;
+    CHECK_FALSE(of_deferred);
+  }
+  CHECK(recorded > 0);
+}
+
 TEST_CASE("wrong kernels are caught by the cases made for them",
           "[numerics][edge_cases][mutants][quick]") {
   struct {

@@ -271,6 +271,8 @@ TEST_CASE("the steps of a kernel are known by its variant, and every phase has a
                                   Phase::softmax, Phase::output, Phase::store});
   CHECK(numerics::algorithm_of(kernels::find_kernel("mutant.no_alpha", shape)) == algorithm);
   CHECK(numerics::algorithm_of(kernels::find_kernel("rewrite.kahan", shape)) == algorithm);
+  CHECK(numerics::algorithm_of(kernels::find_kernel("mutant.LSE_without_m", shape)) ==
+        numerics::algorithm_of(kernels::find_kernel("fa2", shape)));
   CHECK(numerics::algorithm_of(stranger) == nullptr);
   for (const kernels::Kernel& kernel : kernels::all_kernels()) {
     CAPTURE(kernel.id);
