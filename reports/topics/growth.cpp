@@ -255,6 +255,8 @@ Json record_of(const Study& study, const Fits& fits) {
           {"low", number(fits.measured.low)},
           {"high", number(fits.measured.high)},
           {"predicted", number(fits.predicted.slope)},
+          {"inside",
+           fits.predicted.slope >= fits.measured.low && fits.predicted.slope <= fits.measured.high},
           {"closed", number(fits.closed.slope)},
           {"least_ratio", number(fits.least_ratio)},
           {"most_ratio", number(fits.most_ratio)},
@@ -301,6 +303,11 @@ Json measure_growth(const TopicAmount& amount) {
                                   of_keys.measured.slope, of_keys.measured.low,
                                   of_keys.measured.high, of_keys.predicted.slope,
                                   of_keys.closed.slope));
+  const auto inside =
+      std::ranges::count_if(slopes, [](const Json& slope) { return slope["inside"] == true; });
+  sentences.push_back(fmt::format("{} of {} slopes that are predicted rounding by rounding lie "
+                                  "inside the measured 95 % interval.",
+                                  inside, slopes.size()));
   sentences.push_back(fmt::format("Over the tile the error is U-shaped: the best Bc grows as "
                                   "N^{:.2f} ({:.2f} to {:.2f}), predicted N^0.67.",
                                   tiles.power.slope, tiles.power.low, tiles.power.high));
@@ -371,6 +378,7 @@ Json measure_growth(const TopicAmount& amount) {
               {"low", "low"},
               {"high", "high"},
               {"predicted", "predicted"},
+              {"inside", "inside"},
               {"closed", "closed form"},
               {"least_ratio", "measured / predicted, least"},
               {"most_ratio", "most"}},
