@@ -1,5 +1,6 @@
 #include "numerics/papers.hpp"
 
+#include "numerics/papers_analysis.hpp"
 #include "numerics/precision.hpp"
 #include "reference/parallel.hpp"
 #include "reference/recipe.hpp"
@@ -59,17 +60,26 @@ void put(PaperRow& row, std::span<const double> values) {
 // ---------------------------------------------------------------------------------------------------
 // FlashAttention-3
 
-constexpr std::array<std::int64_t, 3> kFa3Keys{1024, 2048, 4096};
-constexpr std::array<std::int64_t, 2> kFa3Columns{64, 128};
-constexpr std::array<int, 3> kFa3Seeds{1, 2, 3};
 constexpr std::int64_t kFa3Bc = 128, kFa3Rows = 128;
 
+struct Fa3Shapes {
+  std::vector<std::int64_t> keys, columns;
+  std::vector<int> seeds;
+};
+
+Fa3Shapes fa3_shapes(PaperSet set) {
+  if (set == PaperSet::few)
+    return {{1024}, {64, 128}, {1}};
+  return {{1024, 2048, 4096}, {64, 128}, {1, 2, 3}};
+}
+
 /// The seeds of one shape stand together.
-std::vector<Part> fa3_parts() {
+std::vector<Part> fa3_parts(PaperSet set) {
+  const Fa3Shapes shapes = fa3_shapes(set);
   std::vector<Part> parts;
-  for (const std::int64_t n_kv : kFa3Keys)
-    for (const std::int64_t d : kFa3Columns)
-      for (const int seed : kFa3Seeds)
+  for (const std::int64_t n_kv : shapes.keys)
+    for (const std::int64_t d : shapes.columns)
+      for (const int seed : shapes.seeds)
         parts.push_back({fmt::format("n_q={} n_kv={} d={} rows={} dist=outliers v=outliers seed={}",
                                      n_kv, n_kv, d, kFa3Rows, seed),
                          kFa3Bc,
@@ -78,15 +88,17 @@ std::vector<Part> fa3_parts() {
   return parts;
 }
 
-std::vector<PaperRow> fa3_rows(std::span<const Measured> measured) {
+std::vector<PaperRow> fa3_rows(std::span<const Measured> measured, PaperSet set) {
+  const Fa3Shapes asked_of = fa3_shapes(set);
   constexpr double kStandard16 = 3.2e-4, kFlash16 = 1.9e-4; // the source's table
   constexpr double kStandard8 = 2.4e-2, kFa3 = 9.1e-3, kTensor = 9.3e-3, kUnturned = 2.4e-2;
   const std::string differs =
       "their shapes are not stated, nor whether their error has the inputs' rounding in it";
-  const std::string shapes = fmt::format(
-      "n_kv {}, d {}, Bc = {}, {} rows of {} seeds each, against the truth of the "
-      "unrounded inputs",
-      fmt::join(kFa3Keys, ", "), fmt::join(kFa3Columns, ", "), kFa3Bc, kFa3Rows, kFa3Seeds.size());
+  const std::string shapes =
+      fmt::format("n_kv {}, d {}, Bc = {}, {} rows of {} seeds each, against the truth of the "
+                  "unrounded inputs",
+                  fmt::join(asked_of.keys, ", "), fmt::join(asked_of.columns, ", "), kFa3Bc,
+                  kFa3Rows, asked_of.seeds.size());
   struct Asked {
     std::string quantity;
     std::string_view of, over; ///< `over` empty: the RMSE of `of` itself
@@ -119,8 +131,8 @@ std::vector<PaperRow> fa3_rows(std::span<const Measured> measured) {
       return std::sqrt(squares / static_cast<double>(seeds.size()));
     };
     std::vector<double> values;
-    for (std::size_t first = 0; first < measured.size(); first += kFa3Seeds.size()) {
-      const auto seeds = measured.subspan(first, kFa3Seeds.size());
+    for (std::size_t first = 0; first < measured.size(); first += asked_of.seeds.size()) {
+      const auto seeds = measured.subspan(first, asked_of.seeds.size());
       values.push_back(over.empty() ? rmse(seeds, of) : rmse(seeds, of) / rmse(seeds, over));
     }
     return values;
@@ -154,9 +166,19 @@ std::vector<PaperRow> fa3_rows(std::span<const Measured> measured) {
 // ---------------------------------------------------------------------------------------------------
 // Golden et al.
 
-constexpr std::array<std::int64_t, 5> kGoldenKeys{512, 1024, 2048, 4096, 8192};
-constexpr std::int64_t kGoldenBc = 64, kGoldenKeysForTiles = 2048;
-constexpr std::array<std::int64_t, 5> kGoldenTiles{16, 32, 64, 128, 256};
+constexpr std::int64_t kGoldenBc = 64;
+
+struct GoldenShapes {
+  std::vector<std::int64_t> keys; ///< with tiles of kGoldenBc
+  std::int64_t keys_for_tiles;
+  std::vector<std::int64_t> tiles;
+};
+
+GoldenShapes golden_shapes(PaperSet set) {
+  if (set == PaperSet::few)
+    return {{512, 1024, 2048}, 1024, {16, 256}};
+  return {{512, 1024, 2048, 4096, 8192}, 2048, {16, 32, 64, 128, 256}};
+}
 
 Part golden_part(std::int64_t n_kv, std::int64_t Bc) {
   return {fmt::format("n_q={} n_kv={} d=64 rows=32", n_kv, n_kv),
@@ -164,29 +186,31 @@ Part golden_part(std::int64_t n_kv, std::int64_t Bc) {
           {"standard-bf16", "fa2-bf16", "bf16-intermediates"}};
 }
 
-std::vector<Part> golden_parts() {
+std::vector<Part> golden_parts(PaperSet set) {
+  const GoldenShapes shapes = golden_shapes(set);
   std::vector<Part> parts;
-  for (const std::int64_t n_kv : kGoldenKeys)
+  for (const std::int64_t n_kv : shapes.keys)
     parts.push_back(golden_part(n_kv, kGoldenBc));
-  for (const std::int64_t Bc : kGoldenTiles)
-    parts.push_back(golden_part(kGoldenKeysForTiles, Bc));
+  for (const std::int64_t Bc : shapes.tiles)
+    parts.push_back(golden_part(shapes.keys_for_tiles, Bc));
   return parts;
 }
 
-std::vector<PaperRow> golden_rows(std::span<const Measured> measured) {
+std::vector<PaperRow> golden_rows(std::span<const Measured> measured, PaperSet set) {
+  const GoldenShapes asked_of = golden_shapes(set);
   const auto ratio = [](const Measured& at, std::string_view of) {
     return at.at(of).arithmetic.max_absolute / at.at("standard-bf16").arithmetic.max_absolute;
   };
-  const auto over_keys = measured.first(kGoldenKeys.size());
-  const auto over_tiles = measured.subspan(kGoldenKeys.size());
+  const auto over_keys = measured.first(asked_of.keys.size());
+  const auto over_tiles = measured.subspan(asked_of.keys.size());
   const std::string source = "Golden et al. 2024";
   const std::string differs =
       "their inputs are not stated, ours are N(0,1); largest error, each against the truth of the "
       "bf16 inputs; sums in the matrix unit stay fp32; 32 rows";
-  const std::string keys = fmt::format("n_kv {}, d = 64, Bc = {}", fmt::join(kGoldenKeys, ", "),
+  const std::string keys = fmt::format("n_kv {}, d = 64, Bc = {}", fmt::join(asked_of.keys, ", "),
                                        kGoldenBc),
-                    tiles = fmt::format("Bc {}, n_kv = {}, d = 64", fmt::join(kGoldenTiles, ", "),
-                                        kGoldenKeysForTiles);
+                    tiles = fmt::format("Bc {}, n_kv = {}, d = 64", fmt::join(asked_of.tiles, ", "),
+                                        asked_of.keys_for_tiles);
   std::vector<PaperRow> rows;
   const auto add = [&](std::string quantity, double theirs, std::string says,
                        std::vector<double> values, std::string shapes, std::string why) {
@@ -208,10 +232,10 @@ std::vector<PaperRow> golden_rows(std::span<const Measured> measured) {
   const std::vector<double> by_tile{ratio(over_tiles.front(), "bf16-intermediates") /
                                     ratio(over_tiles.back(), "bf16-intermediates")};
   add("every intermediate bf16, over standard attention", 10.0, "about 10", all, keys, differs);
-  add(fmt::format("the same: {} keys over {}", kGoldenKeys.back(), kGoldenKeys.front()), kNone,
+  add(fmt::format("the same: {} keys over {}", asked_of.keys.back(), asked_of.keys.front()), kNone,
       "more than 1: it grows with the keys", {all.back() / all.front()}, keys, differs);
-  add(fmt::format("the same: tiles of {} over tiles of {}", kGoldenTiles.front(),
-                  kGoldenTiles.back()),
+  add(fmt::format("the same: tiles of {} over tiles of {}", asked_of.tiles.front(),
+                  asked_of.tiles.back()),
       kNone, "more than 1: it shrinks with larger tiles", by_tile, tiles, differs);
   add("scores, l and O in fp32, over standard attention", kNone,
       "less than 1 by FlashAttention-3's table", carried, keys,
@@ -338,23 +362,32 @@ std::vector<Measured> measure_all(const std::vector<Part>& parts, unsigned threa
 
 } // namespace
 
-std::vector<PaperRow> paper_rows(Paper paper, unsigned threads, const std::function<void()>& done) {
+std::vector<PaperRow> paper_rows(Paper paper, PaperSet set, unsigned threads,
+                                 const std::function<void()>& done) {
   switch (paper) {
   case Paper::flash_attention_3:
-    return fa3_rows(measure_all(fa3_parts(), threads, done));
+    return fa3_rows(measure_all(fa3_parts(set), threads, done), set);
   case Paper::golden:
-    return golden_rows(measure_all(golden_parts(), threads, done));
-  default:
+    return golden_rows(measure_all(golden_parts(set), threads, done), set);
+  case Paper::qiu_yao:
     return qiu_rows();
+  case Paper::blanchard_higham:
+    return softmax_rows(set);
+  case Paper::demmel:
+    return grade_rows(set, threads);
+  case Paper::milakov_gimelshein:
+    return merge_rows();
+  default:
+    return traffic_rows(set, threads);
   }
 }
 
-std::size_t paper_jobs(Paper paper) {
+std::size_t paper_jobs(Paper paper, PaperSet set) {
   switch (paper) {
   case Paper::flash_attention_3:
-    return fa3_parts().size();
+    return fa3_parts(set).size();
   case Paper::golden:
-    return golden_parts().size();
+    return golden_parts(set).size();
   default:
     return 0;
   }

@@ -27,7 +27,10 @@ struct Run {
   numerics::Sample sample;
 };
 
-std::vector<Run> measure_growth(const std::string& seeds, std::int64_t most_keys) {
+bool in_a_ratio(std::string_view variant) { return variant == "fa1" || variant == "fa1_deferred"; }
+
+/// `all`, or what the ratios are made of.
+std::vector<Run> measure_growth(const std::string& seeds, std::int64_t most_keys, bool all) {
   std::vector<Run> runs;
   const std::vector<numerics::Axis> axes{
       numerics::parse_axis(fmt::format("n_kv=16..{}", most_keys)),
@@ -36,8 +39,7 @@ std::vector<Run> measure_growth(const std::string& seeds, std::int64_t most_keys
     for (const bool contracted : {false, true})
       if (const kernels::Kernel* kernel = representative(variant, contracted))
         for (const numerics::Point& point : numerics::expand(kRecipe, axes))
-          if (!contracted ||
-              ((variant == "fa1" || variant == "fa1_deferred") && point.recipe.n_kv >= kFromKeys))
+          if ((all && !contracted) || (in_a_ratio(variant) && point.recipe.n_kv >= kFromKeys))
             runs.push_back({kernel, point.recipe.n_kv, point.values[1], point.recipe, {}});
 
   std::vector<std::size_t> order(runs.size()); // largest first
@@ -188,19 +190,31 @@ double roundings_left() {
   return of_both / of_division;
 }
 
-Json compare_family(const std::string& seeds, std::int64_t most_keys) {
-  const std::vector<Run> runs = measure_growth(seeds, most_keys);
+namespace {
+
+Json ratios_of(const std::vector<Run>& runs) {
   Json ratios = Json::array();
   for (const auto& [contracted, predicted] :
        {std::pair{false, std::sqrt((2.0 + roundings_left()) / 2.0)},
         std::pair{true, std::sqrt(3.0 / 2.0)}})
     if (Json ratio = ratio_of(runs, contracted, predicted); !ratio.is_null())
       ratios.push_back(std::move(ratio));
+  return ratios;
+}
+
+} // namespace
+
+Json compare_family(const std::string& seeds, std::int64_t most_keys) {
+  const std::vector<Run> runs = measure_growth(seeds, most_keys, true);
   return {{"recipe", kRecipe},
           {"growth", growth_of(runs)},
-          {"ratios", std::move(ratios)},
+          {"ratios", ratios_of(runs)},
           {"traffic", measure_traffic()},
           {"memory", measure_memory()}};
+}
+
+Json compare_divisions(const std::string& seeds, std::int64_t most_keys) {
+  return ratios_of(measure_growth(seeds, most_keys, false));
 }
 
 } // namespace fa1::reports

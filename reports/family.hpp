@@ -37,4 +37,7 @@ double roundings_left();
 /// `seeds` as a LIST; `most_keys`: growth ends there.
 Json compare_family(const std::string& seeds, std::int64_t most_keys);
 
+/// The ratios alone.
+Json compare_divisions(const std::string& seeds, std::int64_t most_keys);
+
 } // namespace fa1::reports

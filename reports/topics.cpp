@@ -2,6 +2,9 @@
 
 #include "reports/topics/bias.hpp"
 #include "reports/topics/budget.hpp"
+#include "reports/topics/growth.hpp"
+#include "reports/topics/papers.hpp"
+#include "reports/topics/precision.hpp"
 
 #include <array>
 
@@ -9,11 +12,18 @@ namespace fa1::reports {
 namespace {
 
 constexpr auto kTopics = std::to_array<Topic>({
+    {"growth", "How the error grows",
+     "How does the error grow with keys, head dimension, score range, tile and order, and is that "
+     "what theory says?",
+     measure_growth},
     {"budget", "Stage budget", "Which stage of the recurrence does the error come from?",
      measure_budget},
     {"bias", "Bias meter",
      "Does the error of a kernel lean to one side, and why do equal values drift?",
      measure_bias_meter},
+    {"precision", "Lower precision", "What would fp16, bf16, TF32 and fp8 cost, and where?",
+     measure_precision},
+    {"papers", "Published results", "Do published numbers come out here too?", measure_papers},
 });
 
 } // namespace

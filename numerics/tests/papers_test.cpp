@@ -18,8 +18,9 @@ namespace {
 /// The rows of one paper, found by the beginning of their quantity.
 class Rows {
 public:
-  explicit Rows(numerics::Paper paper) : rows_(numerics::paper_rows(paper, 2)) {
-    REQUIRE(rows_.size() >= 4);
+  explicit Rows(numerics::Paper paper, numerics::PaperSet set = numerics::PaperSet::full)
+      : rows_(numerics::paper_rows(paper, set, 2)) {
+    REQUIRE(rows_.size() >= 2);
     for (const PaperRow& each : rows_) {
       CAPTURE(each.quantity);
       CHECK(std::isfinite(each.ours));
@@ -96,4 +97,37 @@ TEST_CASE("Qiu and Yao's bias comes out, and without the residue or with the fix
   const double deviation = 1.0 / std::sqrt(12.0 * 192.0);
   CHECK(fixed.high <= 5.0 * deviation);
   CHECK(fixed.low >= -5.0 * deviation);
+}
+
+TEST_CASE("what was proved of softmax and of the merge holds, and is not empty",
+          "[numerics][quick]") {
+  const Rows softmax(numerics::Paper::blanchard_higham, numerics::PaperSet::few);
+  const Rows merge(numerics::Paper::milakov_gimelshein);
+
+  CHECK(softmax("softmax: largest").ours <= 1.0);
+  CHECK(softmax("softmax: largest").low > 0.0);
+  CHECK(softmax("softmax: slope").ours <= 1.0);
+  CHECK(softmax("softmax: slope").low > 0.0);
+  CHECK(merge("the same over its bound").ours <= 1.0);
+  CHECK(merge("merge: largest").ours > 0.0); // so there is something to bound
+  CHECK(merge("the same of m").ours == 0.0);
+}
+
+TEST_CASE("fa1 gets the grade A", "[numerics][quick]") {
+  const Rows row(numerics::Paper::demmel, numerics::PaperSet::few);
+
+  CHECK(row("the same times the condition of the inputs: grade A").high <= 1.0);
+  CHECK(row("the same over f(N)").ours <= 1.0);
+  CHECK(row("the same over f(N)").ours > 0.0);
+}
+
+TEST_CASE("the floats that fa1 moves are the closed form's, and grow as N^2 d^2 / M",
+          "[numerics][quick]") {
+  const Rows row(numerics::Paper::flash_attention_1, numerics::PaperSet::few);
+
+  CHECK(row("floats moved: counted").low == 1.0);
+  CHECK(row("floats moved: counted").high == 1.0);
+  // K, V, l and m do not follow the law, so the slope is below 1; each tile alone gives 0.8 or more.
+  CHECK(row("floats moved: slope").low > 0.8);
+  CHECK(row("floats moved: slope").high < 1.2);
 }

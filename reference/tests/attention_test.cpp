@@ -449,8 +449,8 @@ TEST_CASE("a merge takes natural logarithms, and a part without keys has no weig
 TEMPLATE_TEST_CASE("exponentials, infinities and NaN of every reference's numbers are IEEE's",
                    "[reference][quick]", double, Quad, Bin50, Bin100, Mpfr50) {
   using std::exp;
-  const TestType infinity(std::numeric_limits<double>::infinity());
-  const TestType difference = infinity - infinity;
+  const TestType infinity(std::numeric_limits<double>::infinity()), another = infinity;
+  const TestType difference = infinity - another;
   const TestType nan(std::numeric_limits<double>::quiet_NaN());
 
   CHECK(exp(TestType(-3.1e304)) == TestType(0));

@@ -1,8 +1,8 @@
 #include "reports/commands/precision.hpp"
 
-#include "numerics/papers.hpp"
 #include "numerics/precision.hpp"
 #include "reports/arguments.hpp"
+#include "reports/papers.hpp"
 #include "reports/parallel.hpp"
 #include "reports/records.hpp"
 #include "reports/terminal.hpp"
@@ -11,9 +11,7 @@
 #include <fmt/ostream.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -144,68 +142,6 @@ int precision(const Options& options) {
   return kHeld;
 }
 
-Json to_json(const numerics::PaperRow& row) {
-  return {{"what", "paper"},
-          {"source", row.source},
-          {"quantity", row.quantity},
-          {"unit", row.unit},
-          {"theirs", number(row.theirs)},
-          {"says", row.says},
-          {"ours", number(row.ours)},
-          {"low", number(row.low)},
-          {"high", number(row.high)},
-          {"ratio", number(row.ratio())},
-          {"shapes", row.shapes},
-          {"differs", row.differs}};
-}
-
-void print(std::span<const numerics::PaperRow> rows) {
-  std::size_t width = 0;
-  for (const numerics::PaperRow& row : rows)
-    width = std::max(width, row.quantity.size());
-  std::string source, shapes, differs;
-  for (const numerics::PaperRow& row : rows) {
-    if (row.source != source)
-      fmt::print(std::cout, "{}{}\n  {:<{}}  {:>10}  {:>10}  {:<22}  {:>11}  {}\n",
-                 source.empty() ? "" : "\n", row.source, "", width, "theirs", "ours",
-                 "smallest..largest", "ours/theirs", "unit");
-    if (row.shapes != shapes)
-      fmt::print(std::cout, "  on {}\n", row.shapes);
-    if (row.differs != differs)
-      fmt::print(std::cout, "  differs: {}\n", row.differs);
-    source = row.source;
-    shapes = row.shapes;
-    differs = row.differs;
-    const bool has_number = !std::isnan(row.theirs);
-    const std::string range =
-        row.low == row.high ? "" : fmt::format("{:.3g}..{:.3g}", row.low, row.high);
-    const bool comparable = has_number && row.theirs != 0.0;
-    fmt::print(std::cout, "  {:<{}}  {:>10}  {:>10.5g}  {:<22}  {:>11}  {}\n", row.quantity, width,
-               has_number ? fmt::format("{:.5g}", row.theirs) : "-", row.ours, range,
-               comparable ? fmt::format("{:.3g}", row.ratio()) : "-", row.unit);
-    if (!has_number)
-      fmt::print(std::cout, "  {:<{}}  they say: {}\n", "", width, row.says);
-  }
-}
-
-int papers(bool json) {
-  double jobs = 0.0;
-  for (const numerics::Paper paper : numerics::kPapers)
-    jobs += static_cast<double>(numerics::paper_jobs(paper));
-  Progress progress("papers", jobs);
-  std::vector<numerics::PaperRow> rows;
-  for (const numerics::Paper paper : numerics::kPapers)
-    std::ranges::move(numerics::paper_rows(paper, cores(), [&] { progress.done(1.0); }),
-                      std::back_inserter(rows));
-  progress.clear();
-  if (json)
-    for (const numerics::PaperRow& row : rows)
-      std::cout << one_line(to_json(row)) << "\n";
-  else
-    print(rows);
-  return kHeld;
-}
-
 } // namespace
 
 Command add_precision(CLI::App& program) {
@@ -234,13 +170,18 @@ Command add_precision(CLI::App& program) {
 
 Command add_papers(CLI::App& program) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* app =
-      program.add_subcommand("papers", "What others published about low precision, measured again");
-  app->footer("FlashAttention-3's table, Golden et al. and Qiu and Yao. Takes half a minute on two "
-              "cores.\n\n"
-              "Example:\n  fa1lab papers --json");
+  CLI::App* app = program.add_subcommand(
+      "papers", "What others published about attention's errors and traffic, measured again");
+  app->footer(
+      "FlashAttention-3's table, Golden et al., Qiu and Yao, Blanchard, Higham and Higham, "
+      "Demmel et al.,\nMilakov and Gimelshein, FlashAttention-1. Takes half a minute on two "
+      "cores; `report --papers` is the same.\n\n"
+      "Example:\n  fa1lab papers --json");
   app->add_flag("--json", *json, "Print records instead of a table");
-  return {app, [json] { return papers(*json); }};
+  return {app, [json] {
+            print_papers(std::cout, measure_papers(numerics::PaperSet::full), *json);
+            return kHeld;
+          }};
 }
 
 } // namespace fa1::reports

@@ -4,6 +4,7 @@
 #include "reports/collect.hpp"
 #include "reports/costs.hpp"
 #include "reports/output.hpp"
+#include "reports/papers.hpp"
 #include "reports/plot.hpp"
 #include "reports/terminal.hpp"
 #include "reports/topic_pages.hpp"
@@ -23,7 +24,7 @@ namespace fa1::reports {
 namespace {
 
 struct Options {
-  bool quick = false, full = false, json = false;
+  bool quick = false, full = false, json = false, papers = false;
   std::string out = "reports/out", seed = "1";
 };
 
@@ -36,6 +37,11 @@ CostSettings cost_settings(Level level) {
 }
 
 int report(const Options& options) {
+  if (options.papers) {
+    const auto set = options.quick ? numerics::PaperSet::few : numerics::PaperSet::full;
+    print_papers(std::cout, measure_papers(set), options.json);
+    return kHeld;
+  }
   const Level level = options.quick ? Level::quick : options.full ? Level::full : Level::standard;
   const std::uint64_t seed =
       whole_number("--seed", options.seed, 0, std::numeric_limits<std::uint64_t>::max());
@@ -81,6 +87,8 @@ Command add_report(CLI::App& program) {
   app->add_flag("--full", options->full, "All kernels, many cases, more seeds")->excludes(quick);
   app->add_option("--out", options->out, "Folder for the report [reports/out]");
   app->add_option("--seed", options->seed, "Seed of the problems generated for the laws [1]");
+  app->add_flag("--papers", options->papers,
+                "Only the table of published results beside ours, printed; as `fa1lab papers`");
   app->add_flag("--json", options->json, "Print the data as one line instead of a sentence");
   return {app, [options] { return report(*options); }};
 }

@@ -40,6 +40,18 @@ std::string without_costs(std::string page) {
   return page.erase(from, to + end.size() - from);
 }
 
+/// Files held against a schema of reports/schema/; SKIP where this machine has nothing that does it.
+Answer validated(const std::string& schema, const std::string& files) {
+  Answer answer = shell("(" FA1_PYTHON " -B reports/schema/validate.py reports/schema/" + schema +
+                        ".schema.json " + files + ")");
+  constexpr int kNoPython = 127;
+  if (answer.status == kSkipped || answer.status == kNoPython)
+    SKIP("no python3 with python3-jsonschema: " << answer.out);
+  return answer;
+}
+
+void write(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
+
 } // namespace
 
 TEST_CASE("bad input is one line that says what would be right, and status 2", "[reports][quick]") {
@@ -488,6 +500,83 @@ TEST_CASE("the quick report is complete, says so, and replaces the one before", 
   CHECK(without_costs(text_of(out + "/index.html")) == without_costs(page));
   CHECK_THAT(page, ContainsSubstring("What the truth costs"));
   CHECK_THAT(text_of(out + "/costs.csv"), ContainsSubstring("bench,certify,"));
+
+  const Answer valid = validated("report", out + "/report.json");
+  CAPTURE(valid.out);
+  CHECK(valid.status == 0);
+  struct Wrong {
+    const char* where;
+    const char* patch; ///< RFC 6902
+  };
+  for (const Wrong& wrong : {
+           Wrong{"$.summary: 'held' is", R"([{"op": "remove", "path": "/summary/held"}])"},
+           Wrong{"$.seed: 'one' is", R"([{"op": "replace", "path": "/seed", "value": "one"}])"},
+           Wrong{"$.figures[0].records[0]: Additional properties",
+                 R"([{"op": "add", "path": "/figures/0/records/0/colour", "value": 1}])"},
+           Wrong{"$.laws: [] is", R"([{"op": "replace", "path": "/laws", "value": []}])"},
+       }) {
+    CAPTURE(wrong.where);
+    const auto changed = nlohmann::json::parse(data).patch(nlohmann::json::parse(wrong.patch));
+    write(scratch / "wrong.json", changed.dump());
+
+    const Answer refused = validated("report", scratch / "wrong.json");
+
+    CAPTURE(refused.out);
+    CHECK(refused.status == 1);
+    CHECK_THAT(refused.out, ContainsSubstring(wrong.where));
+  }
+}
+
+TEST_CASE("the lines of run, sweep and check fit their schema, and lines that are off do not",
+          "[reports][quick]") {
+  const Scratch scratch;
+  const std::string run = fa1lab("run n_kv=9 --json").out;
+  const std::string wrong_run =
+      fa1lab("run 'n_q=2 n_kv=7 order=ascending' --kernel mutant.no_alpha_on_O.Br4xBc2 --json").out;
+  write(scratch / "right.jsonl",
+        run + wrong_run + fa1lab("sweep --vary n_kv=1,2 --vary seed=1,2 n_q=2 --json").out +
+            fa1lab("check --invariant m-exact --cases 2 --json").out);
+  auto less = nlohmann::json::parse(run), more = less, other = less;
+  less.erase("verdict");
+  more["extra"] = 1;
+  other["max_error"] = "large";
+  write(scratch / "wrong.jsonl", less.dump() + "\n" + run);
+  write(scratch / "more.jsonl", more.dump() + "\n");
+  write(scratch / "other.jsonl", run + other.dump() + "\n");
+
+  const Answer right = validated("record", scratch / "right.jsonl");
+  const Answer wrong = validated("record", (scratch / "wrong.jsonl").string() + " " +
+                                               (scratch / "more.jsonl").string() + " " +
+                                               (scratch / "other.jsonl").string());
+
+  CAPTURE(right.out, wrong.out);
+  CHECK(right.status == 0);
+  CHECK(wrong.status == 1);
+  CHECK_THAT(wrong.out, ContainsSubstring("wrong.jsonl: $ of document 1: 'verdict' is a required"));
+  CHECK_THAT(wrong.out, ContainsSubstring("more.jsonl: $: Additional properties"));
+  CHECK_THAT(wrong.out, ContainsSubstring("other.jsonl: $.max_error of document 2: 'large'"));
+  CHECK(lines(wrong.out) == 3);
+}
+
+TEST_CASE("report --papers has every paper, each with a measured number", "[reports][deep]") {
+  const Answer records = fa1lab("report --papers --quick --json");
+
+  CAPTURE(records.out);
+  CHECK(records.status == 0);
+  for (const char* source :
+       {"FlashAttention-3 (", "Golden et al.", "Qiu and Yao", "Blanchard, Higham and Higham",
+        "Demmel et al.", "Milakov and Gimelshein", "FlashAttention-1 ("}) {
+    CAPTURE(source);
+    CHECK_THAT(records.out, ContainsSubstring(source));
+  }
+  std::istringstream in(records.out);
+  for (std::string line; std::getline(in, line);) {
+    const auto row = nlohmann::json::parse(line);
+    CAPTURE(line);
+    CHECK(row["what"] == "paper");
+    CHECK(row["ours"].is_number());
+    CHECK((row["theirs"].is_number() || !row["says"].get<std::string>().empty()));
+  }
 }
 
 TEST_CASE(
