@@ -146,8 +146,9 @@ Json bias_plot(const std::vector<Json>& records) {
                                                  (kernels[i].ends_with("-fma") ? ", fused" : "")});
   std::vector<std::string> questions;
   for (const Json& record : records) {
-    const std::string question = record["quantity"].get<std::string>() +
-                                 (record["V"] == "" ? "" : ", V " + record["V"].get<std::string>());
+    const std::string question =
+        record["quantity"].get<std::string>() +
+        (record["quantity"] == "l" ? "" : ", V " + record["V"].get<std::string>());
     const auto kernel = std::ranges::find(kernels, record["kernel"].get<std::string>());
     if (kernel == kernels.end() || record["exact"].get<bool>())
       continue;
@@ -243,8 +244,8 @@ Json measure_bias_meter(const TopicAmount& amount) {
                   "l, a sum rounded towards zero in l and in O.",
                   wrong_called.size()),
       fmt::format("Equal values drift: for tied scores and V = {} the error of fa1 after {} tiles "
-                  "is {:.4g} u, foretold "
-                  "{:.4g} u; of fa1_deferred {:.6g} u, foretold {:.6g} u; fused {:.3g} u.",
+                  "is {:.0f} u, foretold "
+                  "{:.0f} u; of fa1_deferred {:.0f} u, foretold {:.0f} u; fused {:.0f} u.",
                   kDriftValue, longest->tiles, longest->normalised, longest->foretold,
                   longest->deferred, longest->deferred_foretold, longest->fused),
       "Why: while a running sum of equal numbers stays in one binade, adding the next one rounds "
