@@ -21,6 +21,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,10 @@ struct PaperRow {
   std::string shapes;           ///< where ours comes from
   std::string differs;
 
-  double ratio() const { return ours / theirs; }
+  /// NaN where there is nothing to divide by.
+  double ratio() const {
+    return theirs == 0.0 ? std::numeric_limits<double>::quiet_NaN() : ours / theirs;
+  }
 };
 
 enum class Paper {

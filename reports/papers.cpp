@@ -64,10 +64,9 @@ void print_table(std::ostream& out, std::span<const numerics::PaperRow> rows) {
     const bool has_number = !std::isnan(row.theirs);
     const std::string range =
         row.low == row.high ? "" : fmt::format("{:.3g}..{:.3g}", row.low, row.high);
-    const bool comparable = has_number && row.theirs != 0.0;
     fmt::print(out, "  {:<{}}  {:>10}  {:>10.5g}  {:<22}  {:>11}  {}\n", row.quantity, width,
                has_number ? fmt::format("{:.5g}", row.theirs) : "-", row.ours, range,
-               comparable ? fmt::format("{:.3g}", row.ratio()) : "-", row.unit);
+               std::isfinite(row.ratio()) ? fmt::format("{:.3g}", row.ratio()) : "-", row.unit);
     if (!has_number)
       fmt::print(out, "  {:<{}}  they say: {}\n", "", width, row.says);
   }

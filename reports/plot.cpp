@@ -160,6 +160,16 @@ std::string escaped(std::string text) {
   return replaced(text, ">", "&gt;");
 }
 
+/// Long labels below the axis and a long key above it take no height from what is drawn.
+int height_of(const Plot& plot) {
+  std::size_t longest = 0;
+  for (const auto& [x, text] : plot.x_ticks)
+    longest = std::max(longest, text.size());
+  const std::size_t rows_of_key = (plot.series.size() + 1) / 2;
+  return static_cast<int>(330 + 6 * (std::max<std::size_t>(longest, 6) - 6) +
+                          18 * (std::max<std::size_t>(rows_of_key, 3) - 3));
+}
+
 bool has_negative(const Plot& plot) {
   return std::ranges::any_of(plot.series, [](const Series& series) {
     return std::ranges::any_of(series.points, [](const auto& point) { return point.second < 0.0; });
@@ -183,7 +193,8 @@ std::string draw(const Plot& plot) {
   const TemporaryFile file;
   {
     Gnuplot gnuplot("gnuplot");
-    gnuplot << "set terminal svg size " << (plot.is_matrix() ? "1240,760" : "400,330")
+    gnuplot << "set terminal svg size "
+            << (plot.is_matrix() ? "1240,760" : fmt::format("400,{}", height_of(plot)))
             << " font 'sans-serif,13' enhanced\n"
             << "set output " << literal(file.path()) << "\n"
             << "set border 3 lc " << ink() << "\nset tics nomirror textcolor " << ink() << "\n"
@@ -202,7 +213,7 @@ std::string draw(const Plot& plot) {
               << ticks("y", "scale 0 font ',9' noenhanced", plot.y_ticks)
               << ticks("x2", "scale 0 font ',10' textcolor " + ink(), plot.top_ticks);
     else
-      gnuplot << ticks("x", "rotate by -55", plot.x_ticks);
+      gnuplot << ticks("x", "rotate by -55 noenhanced", plot.x_ticks);
     Heights heights;
     std::string command, data;
     int points_style = 5; // a filled square, then a filled circle, a filled triangle

@@ -3,8 +3,8 @@
 /// draw        gnuplot draws in marker colours; they are replaced by the CSS variables --ink, --faint and --series-1 to
 ///             --series-10, and every id is made unique with `plot.id`, so that many plots fit on one page
 /// stand_alone the same SVG with the variables' values inside, for a file of its own
-/// Size        400 x 330 with 13 pt text: readable where a 360 pixel screen shows it unscaled; a matrix
-///             is 1240 x 760 with small text, for a page that lets it scroll
+/// Size        400 x 330, higher where labels or key are long, with 13 pt text: readable where a 360 pixel
+///             screen shows it unscaled; a matrix is 1240 x 760 with small text, for a page that lets it scroll
 /// Errors      EnvironmentError where gnuplot is missing or draws nothing
 #pragma once
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <stdexcept>
 
@@ -56,8 +57,11 @@ Plot plot_of(const Json& topic, const Json& json) {
 }
 
 std::string cell(const Json& value) {
-  if (value.is_number_float())
-    return fmt::format("{:.3g}", value.get<double>());
+  if (value.is_number_float()) {
+    const double x = value.get<double>();
+    return x == std::floor(x) && std::fabs(x) < 1e7 ? fmt::format("{:.0f}", x)
+                                                    : fmt::format("{:.3g}", x);
+  }
   if (value.is_boolean())
     return value.get<bool>() ? "yes" : "no";
   if (value.is_null() || value == "NaN")

@@ -3,9 +3,12 @@
 #include "reports/plot.hpp"
 #include "reports/tests/small_topic.hpp"
 #include "reports/topic_pages.hpp"
+#include "reports/topics.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <regex>
@@ -97,4 +100,22 @@ TEST_CASE("a mark that no plot has is an error that names it", "[reports][quick]
   topic["plots"][0]["series"][0]["mark"] = "pie";
 
   CHECK_THROWS_WITH(topic_files(topic), ContainsSubstring("no mark 'pie'"));
+}
+
+TEST_CASE("topics have names of their own, and a folder may hold the files of each",
+          "[reports][quick]") {
+  const std::vector<std::string> patterns = topic_file_patterns();
+  std::set<std::string> ids;
+
+  for (const Topic& topic : all_topics()) {
+    CAPTURE(topic.id);
+    CHECK(ids.insert(topic.id).second);
+    for (const char* ending : {".html", "-a.svg", "-b.csv"})
+      CHECK(std::ranges::any_of(patterns, [&](const std::string& pattern) {
+        const std::string name = std::string("pages/") + topic.id + ending;
+        return fnmatch(pattern.c_str(), name.c_str(), FNM_PATHNAME) == 0;
+      }));
+  }
+
+  REQUIRE(ids.size() >= 6);
 }
