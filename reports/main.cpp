@@ -5,6 +5,7 @@
 #include "reports/commands/bench.hpp"
 #include "reports/commands/check.hpp"
 #include "reports/commands/compare.hpp"
+#include "reports/commands/judge.hpp"
 #include "reports/commands/list.hpp"
 #include "reports/commands/merge.hpp"
 #include "reports/commands/precision.hpp"
@@ -82,7 +83,7 @@ int start(int count, char** words) {
                             add_check(program),   add_sweep(program),   add_merge(program),
                             add_compare(program), add_ratchet(program), add_precision(program),
                             add_papers(program),  add_list(program),    add_bench(program),
-                            add_trace(program)};
+                            add_trace(program),   add_judge(program)};
 
   std::string names;
   for (const Command& command : commands)

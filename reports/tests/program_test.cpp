@@ -49,9 +49,9 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
   };
   const auto example = GENERATE(values<Example>({
       {"", "want a command: one of report repro run check sweep merge compare ratchet precision "
-           "papers list bench trace"},
+           "papers list bench trace judge"},
       {"frobnicate", "command 'frobnicate' is unknown; want one of report repro run check sweep "
-                     "merge compare ratchet precision papers list bench trace"},
+                     "merge compare ratchet precision papers list bench trace judge"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
