@@ -214,14 +214,16 @@ TEST_CASE("Elements far apart are gathered as if they were dense", "[files][quic
   array.shape = {700, 900};
   array.strides = dense_strides(array.shape, 4, true);
   array.source = std::make_shared<MemorySource>("memory", std::move(bytes));
-  std::vector<double> row(900), two(4);
+  std::vector<double> row(900), two(4), tall(6);
 
   read_block(array, 4 * 5, {1, 4}, {900, 2800}, row);
   read_block(array, 4 * 7, {2, 4}, {2, 2800 * 800}, two);
+  read_block(array, 4 * 7, {3, 2800 * 300}, {2, 4}, tall);
 
   for (std::size_t c = 0; c < 900; ++c)
     REQUIRE(row[c] == static_cast<double>(5 + 700 * c));
   CHECK(two == std::vector<double>{7, 560007, 8, 560008});
+  CHECK(tall == std::vector<double>{7, 8, 210007, 210008, 420007, 420008});
 }
 
 TEST_CASE("npz: stored and deflated members are read, and names are labels whatever path they hold",
