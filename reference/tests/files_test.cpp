@@ -2,6 +2,7 @@
 // malformed file is refused by one line that names it. Bug H44 and H45 of the public catalogue among them.
 #include "reference/files/array_file.hpp"
 #include "reference/files/npy.hpp"
+#include "reference/fuzz/readers.hpp"
 #include "reference/tests/file_bytes.hpp"
 
 #include <catch2/catch_message.hpp>
@@ -353,4 +354,33 @@ TEST_CASE("safetensors: a header's length beyond the file, or beyond reason, is 
   CHECK(has(message_of(folder.write("a", little(~std::uint64_t{0}, 8) + "{}")), "is said to have"));
   CHECK(has(message_of(folder.write("b", little(3, 8) + "{}")), "is said to have 3 bytes"));
   CHECK(has(message_of(folder.write("c", "1234")), "has 4 bytes"));
+}
+
+TEST_CASE("The fuzzers' seeds, each cut anywhere and with any byte changed, are read or refused by "
+          "one line",
+          "[files][quick]") {
+  namespace fs = std::filesystem;
+  int seeds = 0;
+  for (const char* const format : {"npy", "npz", "safetensors"})
+    for (const auto& entry : fs::directory_iterator(fs::path(FA1_FUZZ_CORPUS) / format)) {
+      ++seeds;
+      const std::string seed = read_file(entry.path().string());
+      const auto read = [&](const std::string& bytes) {
+        try {
+          read_all(format, std::as_bytes(std::span(bytes)));
+        } catch (const std::exception& error) {
+          FAIL_CHECK(entry.path() << ": " << error.what());
+        }
+      };
+      read(seed);
+      for (std::size_t at = 0; at < seed.size(); ++at) {
+        read(seed.substr(0, at));
+        for (const int change : {0x01, 0xff}) {
+          std::string changed = seed;
+          changed[at] = static_cast<char>(changed[at] ^ change);
+          read(changed);
+        }
+      }
+    }
+  CHECK(seeds >= 20);
 }
