@@ -1,6 +1,7 @@
 #include "numerics/bounds.hpp"
 
 #include "kernels/tiling.hpp"
+#include "numerics/low_precision.hpp"
 #include "numerics/ulp.hpp"
 #include "reference/finite.hpp"
 #include "reference/parallel.hpp"
@@ -168,6 +169,19 @@ public:
   std::int64_t tile_width() const { return Bc_; }
   double tiles() const { return static_cast<double>(tiles_); }
 
+  /// Numbers are rounded before they are multiplied, see low_precision.hpp.
+  void multiply_low(const LowPrecision& low, const reference::Problem& problem) {
+    const double inputs = low.q.relative + low.k.relative + low.q.relative * low.k.relative;
+    gamma_dot += inputs * (1.0 + gamma_dot);
+    stat_dot += inputs;
+    score_floor =
+        std::fabs(double{problem.scale}) * static_cast<double>(problem.shape.d) *
+        (low.q.tiny * reference::largest_magnitude(problem.K.elements()) +
+         low.k.tiny * reference::largest_magnitude(problem.Q.elements()) + low.q.tiny * low.k.tiny);
+    p_low = low.p;
+    v_low = low.v;
+  }
+
   /// t is the tile of key j, and R tiles after it may set a new maximum.
   OfKey of_key(std::int64_t t, double R) const {
     const double T = static_cast<double>(tiles_ - 1 - t); // later tiles
@@ -207,6 +221,8 @@ public:
   double products;            ///< that may underflow, besides N
   double largest_weight = 1.0;
   bool gives_LSE = false, weights_apart = false, divided_weights = false;
+  double score_floor = 0.0; ///< of eta: what inputs below the normal range of their format add
+  Rounding p_low, v_low;    ///< of p and V where they are multiplied
 
 private:
   using Order = kernels::Order;
@@ -224,7 +240,8 @@ private:
 struct Scores {
   std::vector<double> s, abs, eta, p; ///< p: exp(s - M)
 
-  void compute(const reference::Problem& chunk, std::int64_t bh, std::int64_t r, double gamma_dot) {
+  void compute(const reference::Problem& chunk, std::int64_t bh, std::int64_t r, double gamma_dot,
+               double floor = 0.0) {
     const auto q = chunk.Q.row(bh, r);
     const auto N = static_cast<std::size_t>(chunk.shape.n_kv);
     const double scale = chunk.scale;
@@ -235,7 +252,7 @@ struct Scores {
           score(q, chunk.K.row(bh, static_cast<std::int64_t>(j)), scale, largest_unscaled);
       s[j] = x.s;
       abs[j] = x.abs;
-      eta[j] = score_error(gamma_dot, x.abs, scale, chunk.shape.d);
+      eta[j] = score_error(gamma_dot, x.abs, scale, chunk.shape.d) + floor;
       largest_scaled = std::max(largest_scaled, x.abs);
     }
   }
@@ -335,6 +352,12 @@ public:
       double gamma_numerator = gamma(n.numerator), gamma_denominator = gamma(n.denominator);
       double stat_numerator = kU * std::sqrt(n.numerator);
       double stat_denominator = kU * std::sqrt(n.denominator);
+      const double p_low = roundings_.p_low.relative, v_low = roundings_.v_low.relative;
+      if (p_low + v_low > 0.0) {
+        gamma_numerator = (1.0 + gamma_numerator) * (1.0 + p_low) * (1.0 + v_low) - 1.0;
+        gamma_denominator = (1.0 + gamma_denominator) * (1.0 + p_low) - 1.0;
+        stat_numerator += p_low + v_low;
+      }
       for (std::size_t j = first; j < last; ++j) {
         const double eta = scores.eta[j], gap = M_ - scores.s[j];
         const double argument = std::max(0.0, M_high_ - scores.s[j] + eta) + roundings_.lag;
@@ -387,6 +410,7 @@ public:
           roundings_.underflows * keys * roundings_.mu * roundings_.largest_weight *
               (sums_.farthest[i] + (roundings_.weights_apart ? 2.0 * std::fabs(o_[i]) : 0.0)) +
           (roundings_.divided_weights ? keys * apart * 0x1p-150 : 0.0) +
+          keys * roundings_.p_low.tiny * apart + 2.0 * (1.0 + shift_sum_) * roundings_.v_low.tiny +
           (keys + roundings_.products) * 0x1p-150;
       const auto column = static_cast<std::int64_t>(i);
       const double sum =
@@ -509,6 +533,40 @@ Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmet
       row.weigh(problem, bh, scores);
       row.finish(bounds, bh, r);
     }
+  return bounds;
+}
+
+Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision& low,
+                           bool gives_LSE, unsigned threads) {
+  const reference::Shape& shape = problem.shape;
+  kernels::Arithmetic arithmetic;
+  arithmetic.known = false;
+  arithmetic.gives_LSE = gives_LSE;
+  Bounds bounds = empty_bounds(shape);
+  bounds.obstacle = obstacle_in_inputs(problem, shape.n_kv, arithmetic.largest_weight());
+  if (!bounds.obstacle.empty() || shape.n_kv == 0)
+    return bounds;
+  Roundings roundings(arithmetic, shape.n_kv, shape.d, false);
+  roundings.multiply_low(low, problem);
+  const auto rows = static_cast<std::size_t>(shape.batch_heads * shape.n_q);
+  std::vector<std::string> overflows(rows);
+  reference::in_parallel(rows, threads, [&](std::size_t at) {
+    const auto bh = static_cast<std::int64_t>(at) / shape.n_q;
+    const auto r = static_cast<std::int64_t>(at) % shape.n_q;
+    Scores scores;
+    scores.compute(problem, bh, r, roundings.gamma_dot, roundings.score_floor);
+    overflows[at] = overflow_in_scores(scores, shape, r);
+    if (!overflows[at].empty())
+      return;
+    RowBound row(roundings, static_cast<std::size_t>(shape.dv));
+    row.survey(problem, bh, scores);
+    row.settle();
+    row.weigh(problem, bh, scores);
+    row.finish(bounds, bh, r);
+  });
+  for (const std::string& overflow : overflows)
+    if (bounds.obstacle.empty())
+      bounds.obstacle = overflow;
   return bounds;
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -570,15 +571,57 @@ Diagnosis diagnose(const Problem& problem, const Kernel& kernel) {
   return diagnosis;
 }
 
+std::vector<Suspect> suspects_of(const Problem& problem, const State& output, bool with_LSE,
+                                 const Element& worst, const BoundsOf& bounds_of) {
+  const reference::Shape& s = problem.shape;
+  Kernel stranger;
+  stranger.arithmetic.known = false;
+  stranger.gives_l_and_m = with_LSE;
+  stranger.D = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(s.d)));
+  const auto rows = static_cast<std::size_t>(s.batch_heads * s.n_q);
+  const std::vector<double> none(rows);
+  const reference::Tensor<double> no_O(s.batch_heads, s.n_q, s.dv);
+  Run run{output,
+          {reference::Tensor<reference::Enclosed>(s.batch_heads, s.n_q, s.dv),
+           {},
+           {},
+           std::vector<reference::Enclosed>(rows),
+           {}},
+          {no_O, no_O, none, none, none, none, none, no_O, {}},
+          {}};
+  run.verdict.worst = worst;
+  for (const QueryRow at : rows_to_compare(problem, run)) {
+    const Problem row = row_problem(problem, at);
+    const reference::Truth truth = reference::certify(row);
+    const Bounds bounds = bounds_of(row, truth);
+    const auto number = static_cast<std::size_t>(at.batch_head * s.n_q + at.row);
+    std::ranges::copy(truth.O.elements(), run.truth.O.row(at.batch_head, at.row).begin());
+    std::ranges::copy(bounds.O.elements(), run.bounds.O.row(at.batch_head, at.row).begin());
+    std::ranges::copy(bounds.weighted.elements(),
+                      run.bounds.weighted.row(at.batch_head, at.row).begin());
+    run.truth.LSE[number] = truth.LSE[0];
+    run.bounds.LSE[number] = bounds.LSE[0];
+    run.bounds.eta[number] = bounds.eta[0];
+    if (run.bounds.obstacle.empty())
+      run.bounds.obstacle = bounds.obstacle;
+  }
+  std::vector<Suspect> suspects;
+  name_faults(problem, stranger, run, suspects);
+  return suspects;
+}
+
+std::string to_string(const Suspect& suspect) {
+  return suspect.unexplained > 0.0 ? fmt::format("{} (that leaves {:.1g} of the error unexplained)",
+                                                 suspect.says, suspect.unexplained)
+                                   : suspect.says;
+}
+
 std::vector<std::string> looks_like(const Diagnosis& diagnosis) {
   std::vector<std::string> lines;
   if (!diagnosis.wrong())
     return lines;
   for (const Suspect& suspect : diagnosis.suspects)
-    lines.push_back(suspect.unexplained > 0.0
-                        ? fmt::format("{} (that leaves {:.1g} of the error unexplained)",
-                                      suspect.says, suspect.unexplained)
-                        : suspect.says);
+    lines.push_back(to_string(suspect));
   if (lines.empty())
     lines.emplace_back(kNoKnownPattern);
   return lines;

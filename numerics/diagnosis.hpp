@@ -31,6 +31,7 @@
 #include "reference/problem.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,7 +64,16 @@ inline constexpr std::string_view kNoKnownPattern = "no known pattern";
 
 Diagnosis diagnose(const reference::Problem& problem, const kernels::Kernel& kernel);
 
+/// The bounds that an output is held to, given the problem's truth.
+using BoundsOf = std::function<Bounds(const reference::Problem&, const reference::Truth&)>;
+
+/// The suspects alone, for an output without a kernel that could be asked again: nothing is known of its insides.
+/// `with_LSE`: l and m hold an LSE.
+std::vector<Suspect> suspects_of(const reference::Problem& problem, const reference::State& output,
+                                 bool with_LSE, const Element& worst, const BoundsOf& bounds_of);
+
 /// One sentence for each suspect, or kNoKnownPattern; empty where nothing is wrong.
 std::vector<std::string> looks_like(const Diagnosis& diagnosis);
+std::string to_string(const Suspect& suspect);
 
 } // namespace fa1::numerics

@@ -61,9 +61,9 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
   };
   const auto example = GENERATE(values<Example>({
       {"", "want a command: one of report repro run check sweep merge compare ratchet precision "
-           "papers list bench trace budget bias"},
+           "papers list bench trace judge budget bias"},
       {"frobnicate", "command 'frobnicate' is unknown; want one of report repro run check sweep "
-                     "merge compare ratchet precision papers list bench trace budget bias"},
+                     "merge compare ratchet precision papers list bench trace judge budget bias"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
@@ -118,6 +118,17 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"report --out /proc/none/out", "cannot write"},
       {"report --out /proc", "/proc"},
       {"report --seed x", "--seed x: want"},
+      {"judge", "judge: FILES is required"},
+      {"judge a b c", "3 files; want Q K V O, or Q K V and --o FILE, or one file"},
+      {"judge /none/there", "/none/there: cannot be opened: No such file"},
+      {"judge /dev/null", "/dev/null: is a device; want a regular file"},
+      {"judge README.md", "want a safetensors, npy or npz file"},
+      {"judge README.md --layout hnd", "--layout 'hnd' is unknown; want one of bhnd, bnhd"},
+      {"judge README.md --arithmetic fp4", "--arithmetic 'fp4' is unknown; want one of fp32, tf32"},
+      {"judge README.md --scale nan", "--scale nan: want a finite fp32 number"},
+      {"judge README.md --rows 0", "--rows 0: want a whole number from 1 to"},
+      {"judge README.md --base2-lse", "there is no LSE; want --lse too"},
+      {"judge a b c d --q q", "'q' names an array in one file"},
       {"precision", "precision: RECIPE is required"},
       {"precision n_q=1 --config fa4",
        "--config: configuration 'fa4' is unknown; want STAGE=FORMAT,... or one of fp32 tf32"},

@@ -1,0 +1,69 @@
+/// Bytes that somebody else wrote, read range by range.
+///
+/// FileSource    a regular file. It is opened once and read with pread: nothing is mapped, so a file that
+///               shrinks is an error and not a signal. Symbolic links are followed; what they lead to must be a
+///               regular file. A FIFO is refused without waiting for its writer
+/// MemorySource  bytes held here, such as an unpacked member of an archive
+/// Errors        FileError, one line: which file, what was found, what would be right
+/// Threads       read() may be called by several at once
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace fa1::reference {
+
+class FileError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Source {
+public:
+  Source() = default;
+  virtual ~Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  virtual const std::string& name() const = 0; ///< what messages call it
+  virtual std::uint64_t size() const = 0;      ///< bytes
+  /// Fills `out` from `offset` on, or throws.
+  virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
+};
+
+class FileSource : public Source {
+public:
+  explicit FileSource(const std::string& path);
+  ~FileSource() override;
+
+  const std::string& name() const override { return path_; }
+  std::uint64_t size() const override { return size_; }
+  void read(std::uint64_t offset, std::span<std::byte> out) const override;
+  /// The same open file for a library that reads it by itself; the caller closes it.
+  int duplicate() const;
+
+private:
+  std::string path_;
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+class MemorySource : public Source {
+public:
+  MemorySource(std::string name, std::vector<std::byte> bytes)
+      : name_(std::move(name)), bytes_(std::move(bytes)) {}
+
+  const std::string& name() const override { return name_; }
+  std::uint64_t size() const override { return bytes_.size(); }
+  void read(std::uint64_t offset, std::span<std::byte> out) const override;
+
+private:
+  std::string name_;
+  std::vector<std::byte> bytes_;
+};
+
+} // namespace fa1::reference

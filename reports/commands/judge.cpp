@@ -1,0 +1,343 @@
+#include "reports/commands/judge.hpp"
+
+#include "numerics/judge.hpp"
+#include "reference/files/array_file.hpp"
+#include "reports/arguments.hpp"
+#include "reports/parallel.hpp"
+#include "reports/records.hpp"
+#include "reports/terminal.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fa1::reports {
+namespace {
+
+using numerics::Judged;
+using numerics::JudgedErrors;
+using numerics::JudgedOutput;
+using numerics::JudgeRecord;
+
+struct Options {
+  std::vector<std::string> files, o;
+  std::string q, k, v, lse, scale, layout, arithmetic, rows;
+  bool base2_lse = false, json = false;
+};
+
+// ---------------------------------------------------------------------------------------------------
+// What the user gave
+// ---------------------------------------------------------------------------------------------------
+
+/// The array of that name, or of the first of the usual ones.
+reference::Array named(const reference::ArrayFile& file, const std::string& option,
+                       const std::string& name, const std::vector<std::string>& usual) {
+  if (!name.empty())
+    return file.array(name);
+  for (const std::string& one : usual)
+    if (std::ranges::find(file.names, one) != file.names.end())
+      return file.array(one);
+  std::string want, have;
+  for (const std::string& one : usual)
+    want += (want.empty() ? "" : ", ") + one;
+  constexpr std::size_t kShown = 12;
+  for (std::size_t i = 0; i < std::min(kShown, file.names.size()); ++i)
+    have += (i == 0 ? "" : ", ") + file.names[i];
+  throw UsageError(fmt::format("{}: has no array {}; want {} NAME, one of: {}{}", file.path, want,
+                               option, have, file.names.size() > kShown ? ", ..." : ""));
+}
+
+numerics::JudgeInput inputs_of_one_file(const Options& options) {
+  const reference::ArrayFile file = reference::open_arrays(options.files[0]);
+  if (file.format == "npy")
+    throw UsageError(fmt::format("{}: holds one array; want Q K V O in four files, or an npz or "
+                                 "safetensors file with all of them",
+                                 file.path));
+  numerics::JudgeInput input{named(file, "--q", options.q, {"q", "Q", "query"}),
+                             named(file, "--k", options.k, {"k", "K", "key"}),
+                             named(file, "--v", options.v, {"v", "V", "value"}),
+                             {},
+                             {}};
+  for (const std::string& name : options.o)
+    input.O.push_back(file.array(name));
+  if (input.O.empty())
+    input.O.push_back(named(file, "--o", "", {"o", "out", "O", "output"}));
+  if (!options.lse.empty())
+    input.LSE = file.array(options.lse);
+  return input;
+}
+
+numerics::JudgeInput inputs_of(const Options& options) {
+  if (options.files.size() == 1)
+    return inputs_of_one_file(options);
+  const bool with_O = options.files.size() == 4;
+  if (!with_O && (options.files.size() != 3 || options.o.empty()))
+    throw UsageError(
+        fmt::format("judge: {} files; want Q K V O, or Q K V and --o FILE, or one file "
+                    "that holds them all",
+                    options.files.size()));
+  for (const std::string& name : {options.q, options.k, options.v})
+    if (!name.empty())
+      throw UsageError(fmt::format("judge: '{}' names an array in one file; want it left out where "
+                                   "each array has its own file",
+                                   name));
+  const auto only = [](const std::string& path) { return reference::open_arrays(path).only(); };
+  numerics::JudgeInput input{
+      only(options.files[0]), only(options.files[1]), only(options.files[2]), {}, {}};
+  if (with_O)
+    input.O.push_back(only(options.files[3]));
+  for (const std::string& path : options.o)
+    input.O.push_back(only(path));
+  if (!options.lse.empty())
+    input.LSE = only(options.lse);
+  return input;
+}
+
+numerics::JudgeOptions options_of(const Options& given) {
+  numerics::JudgeOptions options;
+  if (!given.layout.empty()) {
+    if (given.layout != "bhnd" && given.layout != "bnhd")
+      throw UsageError(unknown("--layout", given.layout, "bhnd, bnhd"));
+    options.layout = given.layout == "bhnd" ? numerics::Layout::bhnd : numerics::Layout::bnhd;
+  }
+  if (!given.scale.empty()) {
+    const auto scale = read_number<float>(given.scale);
+    if (!scale || !std::isfinite(*scale))
+      throw UsageError(fmt::format("--scale {}: want a finite fp32 number", given.scale));
+    options.scale = *scale;
+  }
+  if (!given.arithmetic.empty()) {
+    options.declared = numerics::find_declared(given.arithmetic);
+    std::string known;
+    for (const numerics::Declared& one : numerics::all_declared())
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", one.id);
+    if (options.declared == nullptr)
+      throw UsageError(unknown("--arithmetic", given.arithmetic, known));
+  }
+  constexpr std::uint64_t kMostRows = std::uint64_t{1} << 40;
+  if (given.rows == "all")
+    options.rows = static_cast<std::int64_t>(kMostRows);
+  else if (!given.rows.empty())
+    options.rows = static_cast<std::int64_t>(whole_number("--rows", given.rows, 1, kMostRows));
+  if (given.base2_lse && given.lse.empty())
+    throw UsageError("--base2-lse: there is no LSE; want --lse too");
+  options.base2_LSE = given.base2_lse;
+  options.threads = cores();
+  return options;
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Records
+// ---------------------------------------------------------------------------------------------------
+
+std::string hexadecimal(double x) {
+  return std::isfinite(x) ? fmt::format("{:a}", x) : fmt::format("{}", x);
+}
+
+Json to_json(const numerics::Place& at) { return {at.batch, at.head, at.row, at.column}; }
+
+Json to_json(const Judged& e) {
+  return {{"output", e.output},          {"at", to_json(e.at)},
+          {"got", number(e.got)},        {"got_hexadecimal", hexadecimal(e.got)},
+          {"truth", number(e.truth.hi)}, {"truth_hexadecimal", hexadecimal(e.truth.hi)},
+          {"error", number(e.error)},    {"ulp", number(e.ulps)},
+          {"bound", number(e.bound)},    {"fraction", number(e.fraction)}};
+}
+
+Json to_json(const JudgedErrors& e) {
+  return {{"elements", e.elements},        {"max", number(e.max_relative)},
+          {"rms", number(e.rms_relative)}, {"mean", number(e.mean_relative)},
+          {"max_ulp", number(e.max_ulp)},  {"max_fraction", number(e.max_fraction)}};
+}
+
+Json to_json(const numerics::Spread& s) {
+  return {{"low", number(s.low)}, {"median", number(s.median)}, {"high", number(s.high)}};
+}
+
+Json to_json(const JudgeRecord& r, const JudgedOutput& o) {
+  Json counts = Json::object(), worst_ten = Json::array();
+  for (std::size_t i = 0; i < o.elements.size(); ++i)
+    counts[std::string(numerics::name_of(static_cast<numerics::Judgement>(i)))] = o.elements[i];
+  for (const Judged& element : o.worst_ten)
+    worst_ten.push_back(to_json(element));
+  return {{"what", "judge"},
+          {"output", o.name},
+          {"shape",
+           {{"batches", r.batches},
+            {"query_heads", r.query_heads},
+            {"kv_heads", r.kv_heads},
+            {"n_q", r.n_q},
+            {"n_kv", r.n_kv},
+            {"d", r.d},
+            {"dv", r.dv}}},
+          {"scale", number(double{r.scale})},
+          {"arithmetic", r.declared->id},
+          {"assumed", r.assumed},
+          {"rows_judged", r.rows_judged},
+          {"verdict", numerics::name_of(o.judgement)},
+          {"why", o.why},
+          {"worst", o.worst ? to_json(*o.worst) : Json(nullptr)},
+          {"elements", counts},
+          {"error", to_json(o.errors)},
+          {"plain", to_json(r.plain)},
+          {"worst_ten", worst_ten},
+          {"not_finite", o.not_finite},
+          {"looks_like", o.looks_like},
+          {"bits_differ", o.bits_differ},
+          {"first_difference", o.first_difference ? to_json(*o.first_difference) : Json(nullptr)},
+          {"rows",
+           {{"max_score", to_json(r.rows.max_score)},
+            {"entropy", to_json(r.rows.entropy)},
+            {"condition", to_json(r.rows.condition)}}},
+          {"truth", r.truth}};
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Text
+// ---------------------------------------------------------------------------------------------------
+
+Colour colour_of(numerics::Judgement judgement) {
+  switch (judgement) {
+  case numerics::Judgement::proved_right:
+    return Colour::good;
+  case numerics::Judgement::proved_wrong:
+    return Colour::bad;
+  default:
+    return Colour::warning;
+  }
+}
+
+void line(std::string_view name, std::string_view text) {
+  fmt::print(std::cout, "{:<11} {}\n", name, text);
+}
+
+std::string text_of(const Judged& e) {
+  std::string text = fmt::format("{}{} = {} ({:.9g}), truth {} ({:.9g})", e.output, to_string(e.at),
+                                 hexadecimal(e.got), e.got, hexadecimal(e.truth.hi), e.truth.hi);
+  if (std::isfinite(e.error))
+    text += fmt::format(", error {:.3g} ulp = {:.3g} of its bound", e.ulps, e.fraction);
+  return text;
+}
+
+std::string text_of(const JudgedErrors& e) {
+  return fmt::format(
+      "max {:.3g}, RMS {:.3g}, mean {:.3g} in 2^-24 sum p|v|; max {:.3g} ulp, {:.3g} "
+      "of the bound",
+      e.max_relative, e.rms_relative, e.mean_relative, e.max_ulp, e.max_fraction);
+}
+
+std::string text_of(const numerics::Spread& s) {
+  return fmt::format("{:.4g} to {:.4g}, median {:.4g}", s.low, s.high, s.median);
+}
+
+void print(const JudgeRecord& r, const JudgedOutput& o, bool first) {
+  line("output", o.name);
+  line("verdict", painted(numerics::name_of(o.judgement), colour_of(o.judgement)) +
+                      (o.why.empty() ? "" : ": " + o.why));
+  if (o.worst)
+    line("worst", text_of(*o.worst));
+  line("elements", fmt::format("{} proved right, {} suspicious, {} undecided, {} proved wrong",
+                               o.elements[0], o.elements[1], o.elements[2], o.elements[3]));
+  if (o.errors.elements > 0)
+    line("error", text_of(o.errors));
+  if (r.plain.elements > 0)
+    line("plain", text_of(r.plain));
+  for (std::size_t i = 0; i < o.worst_ten.size(); ++i)
+    line(i == 0 ? "beyond" : "", text_of(o.worst_ten[i]));
+  for (std::size_t i = 0; i < o.not_finite.size(); ++i)
+    line(i == 0 ? "NaN, Inf" : "", o.not_finite[i]);
+  for (std::size_t i = 0; i < o.looks_like.size(); ++i)
+    line(i == 0 ? "looks like" : "", o.looks_like[i]);
+  if (!first)
+    line("bits", o.first_difference
+                     ? fmt::format("{} elements differ from {}, the first at {}", o.bits_differ,
+                                   r.outputs[0].name, to_string(*o.first_difference))
+                     : fmt::format("the same as those of {}", r.outputs[0].name));
+}
+
+void print(const JudgeRecord& r) {
+  line("shape", fmt::format("{} batches, {} query heads, {} KV heads, n_q {}, n_kv {}, d {}, dv {}",
+                            r.batches, r.query_heads, r.kv_heads, r.n_q, r.n_kv, r.d, r.dv));
+  for (std::size_t i = 0; i < r.assumed.size(); ++i)
+    line(i == 0 ? "read as" : "", r.assumed[i]);
+  if (r.rows.rows > 0) {
+    line("rows", "largest score " + text_of(r.rows.max_score));
+    line("", "entropy " + text_of(r.rows.entropy) + " nats");
+    line("", "condition sum p|v| / |o| " + text_of(r.rows.condition));
+  }
+  line("truth", r.truth);
+  for (std::size_t i = 0; i < r.outputs.size(); ++i) {
+    std::cout << "\n";
+    print(r, r.outputs[i], i == 0);
+  }
+  fmt::print(std::cout,
+             "\nPlaces are [batch, query head, row, column]. plain: what a plain implementation in "
+             "this arithmetic would err by, emulated.\n");
+}
+
+int judge(const Options& given) {
+  numerics::JudgeOptions options = options_of(given);
+  const numerics::JudgeInput input = inputs_of(given);
+  Progress progress("judge", 1.0);
+  double before = 0.0;
+  options.done = [&](double part) {
+    progress.done(part - before);
+    before = part;
+  };
+  const JudgeRecord record = numerics::judge_files(input, options);
+  progress.clear();
+  if (given.json)
+    for (const JudgedOutput& output : record.outputs)
+      std::cout << one_line(to_json(record, output)) << "\n";
+  else
+    print(record);
+  return record.wrong() ? kProvedWrong : kHeld;
+}
+
+} // namespace
+
+Command add_judge(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* app = program.add_subcommand("judge", "Outputs of somebody else's kernel, in files");
+  std::string arithmetics;
+  for (const numerics::Declared& one : numerics::all_declared())
+    arithmetics += fmt::format("  {:<12} {}\n", one.id, one.says);
+  app->footer(fmt::format("Files: .npy, .npz, .safetensors; f64, f32, f16, bf16, fp8 (e4m3, e5m2); "
+                          "[n, d], [bh, n, d], or four "
+                          "axes.\nArithmetics:\n{}\n"
+                          "Examples:\n  fa1lab judge q.npy k.npy v.npy o.npy --scale 0.125\n"
+                          "  fa1lab judge case.safetensors --q q --k k --v v --o out --layout bnhd",
+                          arithmetics));
+  app->add_option("FILES", options->files, "Q K V O, or one file that holds them all")
+      ->required()
+      ->expected(1, 4);
+  app->add_option("--q", options->q, "Name of Q in the one file [q]");
+  app->add_option("--k", options->k, "Name of K [k]");
+  app->add_option("--v", options->v, "Name of V [v]");
+  app->add_option(
+         "--o", options->o,
+         "Name of O [o or out], or its file; may be given more than once: all are judged, and "
+         "compared bit by bit")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app->add_option("--lse", options->lse, "Name, or file, of the log-sum-exp of each row");
+  app->add_flag("--base2-lse", options->base2_lse, "LSE is a logarithm to base 2");
+  app->add_option("--scale", options->scale, "Factor on q.k [fp32(1/sqrt d)]");
+  app->add_option("--layout", options->layout, "bhnd or bnhd, where there are four axes [bhnd]");
+  app->add_option("--arithmetic", options->arithmetic,
+                  "What the kernel computed in [guessed from the types]");
+  app->add_option("--rows", options->rows,
+                  "Rows of each head, evenly spaced, or all [as many as take some seconds]");
+  app->add_flag("--json", options->json, "Print records, one for each output, instead of text");
+  return {app, [options] { return judge(*options); }};
+}
+
+} // namespace fa1::reports
