@@ -5,6 +5,7 @@
 #include "reports/family.hpp"
 #include "reports/parallel.hpp"
 #include "reports/terminal.hpp"
+#include "reports/topics/parts.hpp"
 
 #include <fmt/format.h>
 
@@ -83,7 +84,7 @@ Json stacked(const char* id, std::string title, std::string x_title, std::string
   const auto share = [&](std::size_t bar, std::size_t stage) {
     return number_of(bars[bar].second->record["stages"][stage]["share"]);
   };
-  Json series = Json::array(), ticks = Json::array();
+  Json stack = Json::array(), ticks = Json::array();
   for (std::size_t bar = 0; bar < bars.size(); ++bar)
     ticks.push_back({static_cast<double>(bar), bars[bar].first});
   std::vector<double> others(bars.size());
@@ -92,8 +93,8 @@ Json stacked(const char* id, std::string title, std::string x_title, std::string
     for (std::size_t bar = 0; bar < bars.size(); ++bar)
       points.push_back(
           {static_cast<double>(bar), number(height(bars[bar].second->record) * share_of(bar))});
-    series.push_back(
-        {{"name", name}, {"mark", "stack"}, {"colour", colour}, {"points", std::move(points)}});
+    stack.push_back(
+        series(std::string(name), "stack", static_cast<int>(colour), std::move(points)));
   };
   for (std::size_t stage = 0; stage < numerics::kBudgetStages; ++stage) {
     bool is_small = true;
@@ -113,7 +114,7 @@ Json stacked(const char* id, std::string title, std::string x_title, std::string
           {"x_base", 0},
           {"y_log", false},
           {"says", std::move(says)},
-          {"series", std::move(series)},
+          {"series", std::move(stack)},
           {"x_ticks", std::move(ticks)}};
 }
 
@@ -191,19 +192,17 @@ Json parts_table(const std::vector<Run>& runs) {
                            {"left", stage["left"]},
                            {"bias", stage["bias"]},
                            {"recipe", run.record["recipe"]}});
-  return {{"id", "parts"},
-          {"title", fmt::format("Every stage by itself, fa1, {} keys", kKeys)},
-          {"says", "RMS in 2^-24 sum p|v|: with this stage alone inexact, and with this stage "
-                   "alone exact; the mean "
-                   "of the former, with its sign."},
-          {"columns",
-           {{{"key", "family"}, {"name", "input"}},
-            {{"key", "stage"}, {"name", "stage"}},
-            {{"key", "share"}, {"name", "share, %"}},
-            {{"key", "alone"}, {"name", "alone inexact"}},
-            {{"key", "left"}, {"name", "alone exact"}},
-            {{"key", "bias"}, {"name", "mean"}}}},
-          {"records", std::move(records)}};
+  return table("parts", fmt::format("Every stage by itself, fa1, {} keys", kKeys),
+               "RMS in 2^-24 sum p|v|: with this stage alone inexact, and with this stage alone "
+               "exact; the mean of "
+               "the former, with its sign.",
+               {{"family", "input"},
+                {"stage", "stage"},
+                {"share", "share, %"},
+                {"alone", "alone inexact"},
+                {"left", "alone exact"},
+                {"bias", "mean"}},
+               std::move(records));
 }
 
 } // namespace
