@@ -127,13 +127,15 @@ TEST_CASE("the parts add up to the whole, element by element, within the second 
 
 TEST_CASE("a stage that is rounded to bf16 shows in its own part and in no other",
           "[numerics][quick]") {
+  const auto order =
+      GENERATE(kernels::Order::every_tile, kernels::Order::tile_maximum, kernels::Order::at_end);
   const auto stage = GENERATE(range(std::size_t{0}, kBudgetStages));
-  CAPTURE(numerics::name_of(static_cast<BudgetStage>(stage)));
+  CAPTURE(static_cast<int>(order), numerics::name_of(static_cast<BudgetStage>(stage)));
   const Problem problem = problem_of("n_q=8 n_kv=96 d=5 order=ascending");
-  BudgetRun faulty{kernels::Order::every_tile, 16, {}};
+  BudgetRun faulty{order, 16, {}};
   faulty.rounded[stage] = numerics::FormatId::bf16;
 
-  const auto right = summarize(stage_budget(problem, {kernels::Order::every_tile, 16, {}}));
+  const auto right = summarize(stage_budget(problem, {order, 16, {}}));
   const auto wrong = summarize(stage_budget(problem, faulty));
 
   // The unit roundoff of bf16 is 2^16 u: a part with the fault and one without it lie on two sides of 2^8.
@@ -173,6 +175,13 @@ TEST_CASE("a stage that rounds nothing has no part", "[numerics][quick]") {
     CHECK(part.alone == 0.0);
     CHECK(part.share == 0.0);
   }
+}
+
+TEST_CASE("where the second order is not small no bound is claimed", "[numerics][quick]") {
+  const auto budget = stage_budget(problem_of("n_q=2 n_kv=20 d=5 sigma=1e6"), {});
+
+  CHECK(budget.path > 0x1p-5);
+  CHECK(std::isinf(budget.second_order()));
 }
 
 TEST_CASE("a budget does not depend on threads", "[numerics][quick]") {
