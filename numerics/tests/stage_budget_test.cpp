@@ -177,6 +177,25 @@ TEST_CASE("a stage that rounds nothing has no part", "[numerics][quick]") {
   }
 }
 
+TEST_CASE("what is wrong with l is the same relative error in every column", "[numerics][quick]") {
+  const auto order = GENERATE(values(kOrders));
+  const auto stage = GENERATE(BudgetStage::sum, BudgetStage::l);
+  CAPTURE(static_cast<int>(order), numerics::name_of(stage));
+  const Problem problem = problem_of("n_q=4 n_kv=100 d=5 dv=7 sigma=4 order=ascending v=positive");
+
+  const StageBudget budget = stage_budget(problem, {order, 16, {}});
+
+  const auto& part = budget.alone[static_cast<std::size_t>(stage)];
+  const double evaluation = 0x1p-24 * budget.path; // of four copies
+  for (std::int64_t row = 0; row < 4; ++row)
+    for (std::int64_t i = 1; i < 7; ++i)
+      CHECK(std::fabs(part(0, row, i) / budget.exact(0, row, i) -
+                      part(0, row, 0) / budget.exact(0, row, 0)) <= evaluation);
+  if (order != kernels::Order::rows_of_S || stage == BudgetStage::sum) // all of l is one sum there
+    CHECK(summarize(budget).stages[static_cast<std::size_t>(stage)].alone * numerics::kU >
+          100.0 * evaluation);
+}
+
 TEST_CASE("where the second order is not small no bound is claimed", "[numerics][quick]") {
   const auto budget = stage_budget(problem_of("n_q=2 n_kv=20 d=5 sigma=1e6"), {});
 

@@ -213,7 +213,8 @@ Json measure_budget(const TopicAmount& amount) {
 
   Json sentences = Json::array(), plots = Json::array();
   std::vector<std::pair<std::string, const Run*>> families, kernels;
-  const Run* longest = nullptr; // of V of one sign
+  const Run& longest = *std::ranges::find_if(
+      runs, [&](const Run& run) { return run.keys == most && run.family == &kFamilies[1]; });
   double unaccounted = 0.0, of_bound = 0.0, least = 1e300, largest = 0.0;
   for (const Run& run : runs) {
     unaccounted = std::max(unaccounted, number_of(run.record["unaccounted"]));
@@ -227,8 +228,6 @@ Json measure_budget(const TopicAmount& amount) {
     if (run.keys == most && run.kernel->variant == "fa1")
       sentences.push_back(fmt::format("{}, {} keys: {} (RMS {:.3g}).", run.family->says, most,
                                       largest_of(run.record), rms_of(run.record)));
-    if (run.keys == most && run.family == &kFamilies[1])
-      longest = &run;
     if (run.keys == kKeys && run.kernel->variant == "fa1")
       families.emplace_back(run.family->id, &run);
     if (run.keys == kKeys && run.family == &kFamilies[1])
@@ -238,7 +237,7 @@ Json measure_budget(const TopicAmount& amount) {
                                   "by at most {:.1g} of the error in the RMS, and "
                                   "in no element by more than {:.1g} of the bound derived for it.",
                                   runs.size(), unaccounted, of_bound));
-  const Json& division = longest->record["stages"].back();
+  const Json& division = longest.record["stages"].back();
   sentences.push_back(fmt::format(
       "The parts are not independent: their mean squares alone add up to between {:.2f} and {:.2f} "
       "of the "
@@ -246,7 +245,7 @@ Json measure_budget(const TopicAmount& amount) {
       "the "
       "divisions alone would make {:.0f} % of the mean square, and their share of it is {}.",
       least, largest, most,
-      100.0 * std::pow(number_of(division["alone"]) / rms_of(longest->record), 2),
+      100.0 * std::pow(number_of(division["alone"]) / rms_of(longest.record), 2),
       percent(division["share"])));
 
   plots.push_back(stacked("families", fmt::format("Shares of the error, {} keys", kKeys), "input",
