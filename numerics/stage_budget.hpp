@@ -52,6 +52,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -89,8 +90,12 @@ struct StageBudget {
   double path = 0.0;    ///< A: of fp32, an upper bound from the counts of bounds.hpp
   std::string obstacle; ///< empty where the budget holds
 
-  /// Largest |sum of the parts - whole| / sum p|v|, evaluation included; of fp32 in all stages.
-  double second_order() const { return 8.0 * path * path + 0x1p-25 * path; }
+  /// Largest |sum of the parts - whole| / sum p|v| of fp32 in all stages; the last term is the evaluation of a sum
+  /// of 21 copies. Infinite where A is too large for the bound.
+  double second_order() const {
+    return path <= 0x1p-5 ? 8.0 * path * path + 0x1p-21 * path
+                          : std::numeric_limits<double>::infinity();
+  }
 };
 
 /// Results do not depend on `threads`.

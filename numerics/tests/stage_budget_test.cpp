@@ -127,13 +127,15 @@ TEST_CASE("the parts add up to the whole, element by element, within the second 
 
 TEST_CASE("a stage that is rounded to bf16 shows in its own part and in no other",
           "[numerics][quick]") {
+  const auto order =
+      GENERATE(kernels::Order::every_tile, kernels::Order::tile_maximum, kernels::Order::at_end);
   const auto stage = GENERATE(range(std::size_t{0}, kBudgetStages));
-  CAPTURE(numerics::name_of(static_cast<BudgetStage>(stage)));
+  CAPTURE(static_cast<int>(order), numerics::name_of(static_cast<BudgetStage>(stage)));
   const Problem problem = problem_of("n_q=8 n_kv=96 d=5 order=ascending");
-  BudgetRun faulty{kernels::Order::every_tile, 16, {}};
+  BudgetRun faulty{order, 16, {}};
   faulty.rounded[stage] = numerics::FormatId::bf16;
 
-  const auto right = summarize(stage_budget(problem, {kernels::Order::every_tile, 16, {}}));
+  const auto right = summarize(stage_budget(problem, {order, 16, {}}));
   const auto wrong = summarize(stage_budget(problem, faulty));
 
   // The unit roundoff of bf16 is 2^16 u: a part with the fault and one without it lie on two sides of 2^8.
@@ -173,6 +175,32 @@ TEST_CASE("a stage that rounds nothing has no part", "[numerics][quick]") {
     CHECK(part.alone == 0.0);
     CHECK(part.share == 0.0);
   }
+}
+
+TEST_CASE("what is wrong with l is the same relative error in every column", "[numerics][quick]") {
+  const auto order = GENERATE(values(kOrders));
+  const auto stage = GENERATE(BudgetStage::sum, BudgetStage::l);
+  CAPTURE(static_cast<int>(order), numerics::name_of(stage));
+  const Problem problem = problem_of("n_q=4 n_kv=100 d=5 dv=7 sigma=4 order=ascending v=positive");
+
+  const StageBudget budget = stage_budget(problem, {order, 16, {}});
+
+  const auto& part = budget.alone[static_cast<std::size_t>(stage)];
+  const double evaluation = 0x1p-24 * budget.path; // of four copies
+  for (std::int64_t row = 0; row < 4; ++row)
+    for (std::int64_t i = 1; i < 7; ++i)
+      CHECK(std::fabs(part(0, row, i) / budget.exact(0, row, i) -
+                      part(0, row, 0) / budget.exact(0, row, 0)) <= evaluation);
+  if (order != kernels::Order::rows_of_S || stage == BudgetStage::sum) // all of l is one sum there
+    CHECK(summarize(budget).stages[static_cast<std::size_t>(stage)].alone * numerics::kU >
+          100.0 * evaluation);
+}
+
+TEST_CASE("where the second order is not small no bound is claimed", "[numerics][quick]") {
+  const auto budget = stage_budget(problem_of("n_q=2 n_kv=20 d=5 sigma=1e6"), {});
+
+  CHECK(budget.path > 0x1p-5);
+  CHECK(std::isinf(budget.second_order()));
 }
 
 TEST_CASE("a budget does not depend on threads", "[numerics][quick]") {

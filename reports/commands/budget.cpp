@@ -66,8 +66,10 @@ void print(const Json& record) {
              "differ from the whole by {} of it in the RMS, and by {} in one element.\n",
              "sum", 100.0 * number_of(record["shares"]), cell(record["unaccounted"]),
              cell(record["largest_unaccounted"]));
-  if (!record["second_order"].is_null())
+  if (record["second_order"].is_number())
     fmt::print(std::cout, "No element can differ by more than {}.\n", cell(record["second_order"]));
+  else if (!record["second_order"].is_null())
+    fmt::print(std::cout, "No bound holds for that: the scores carry too large an error.\n");
 }
 
 int budget(const Options& options) {

@@ -353,6 +353,8 @@ TEST_CASE("with --json every command prints one object a line", "[reports][quick
       {"sweep --vary n_kv=1..8 --vary seed=1,2 n_q=2 --json", 4, "point"},
       {"check --invariant m-exact --cases 5 --json", 1, "law"},
       {"precision 'n_q=2 n_kv=9 d=3' --config fp32 --config p=bf16,l=fp16 --json", 2, "precision"},
+      {"budget 'n_q=2 n_kv=9 d=3' --Bc 4 --json", 1, "budget"},
+      {"bias 'n_q=2 n_kv=9 d=3' --kernel fa1.Br4xBc2 --seeds 2 --json", 6, "bias"},
       {"list formats --json", 6, "format"},
       {"bench --keys 64 --d 4 --min-time 0.001 --filter ^mirror --json", 1, "bench"},
       {"list kernels --json", 0, "kernel"}, // as many as there are

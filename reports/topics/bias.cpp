@@ -5,6 +5,7 @@
 #include "reports/bias_runs.hpp"
 #include "reports/family.hpp"
 #include "reports/parallel.hpp"
+#include "reports/topics/parts.hpp"
 
 #include <fmt/format.h>
 
@@ -73,12 +74,12 @@ std::vector<Drift> measure_drifts(int most_doublings) {
 }
 
 Json drift_plot(const std::vector<Drift>& drifts) {
-  const auto series = [&](const char* name, const char* mark, int colour, double Drift::*member) {
+  const auto drawn = [&](const char* name, const char* mark, int colour, double Drift::*member) {
     Json points = Json::array();
     for (const Drift& drift : drifts)
       if (drift.v == kDriftValue)
         points.push_back({drift.tiles, number(std::fabs(drift.*member))});
-    return Json{{"name", name}, {"mark", mark}, {"colour", colour}, {"points", std::move(points)}};
+    return series(name, mark, colour, std::move(points));
   };
   return {{"id", "drift"},
           {"title", "Drift of O for V = 0.1 and tied scores"},
@@ -92,11 +93,11 @@ Json drift_plot(const std::vector<Drift>& drifts) {
                    "every tile: less drift, "
                    "and none foretold."},
           {"series",
-           {series("fa1", "points", 1, &Drift::normalised),
-            series("fa1, foretold", "line", 1, &Drift::foretold),
-            series("fa1_deferred", "points", 2, &Drift::deferred),
-            series("fa1_deferred, foretold", "dashes", 2, &Drift::deferred_foretold),
-            series("fa1, fused", "points", 3, &Drift::fused)}},
+           {drawn("fa1", "points", 1, &Drift::normalised),
+            drawn("fa1, foretold", "line", 1, &Drift::foretold),
+            drawn("fa1_deferred", "points", 2, &Drift::deferred),
+            drawn("fa1_deferred, foretold", "dashes", 2, &Drift::deferred_foretold),
+            drawn("fa1, fused", "points", 3, &Drift::fused)}},
           {"x_ticks", Json::array()}};
 }
 
@@ -111,18 +112,16 @@ Json drift_table(const std::vector<Drift>& drifts) {
                        {"deferred_foretold", number(drift.deferred_foretold)},
                        {"fused", number(drift.fused)},
                        {"recipe", drift_recipe(drift)}});
-  return {{"id", "drift"},
-          {"title", "Drift, measured and foretold"},
-          {"says", "(O / v - 1) / u with its sign; tied scores, tiles of two keys."},
-          {"columns",
-           {{{"key", "v"}, {"name", "V"}},
-            {{"key", "tiles"}, {"name", "tiles"}},
-            {{"key", "fa1"}, {"name", "fa1"}},
-            {{"key", "foretold"}, {"name", "foretold"}},
-            {{"key", "deferred"}, {"name", "fa1_deferred"}},
-            {{"key", "deferred_foretold"}, {"name", "foretold"}},
-            {{"key", "fused"}, {"name", "fa1, fused"}}}},
-          {"records", std::move(records)}};
+  return table("drift", "Drift, measured and foretold",
+               "(O / v - 1) / u with its sign; tied scores, tiles of two keys.",
+               {{"v", "V"},
+                {"tiles", "tiles"},
+                {"fa1", "fa1"},
+                {"foretold", "foretold"},
+                {"deferred", "fa1_deferred"},
+                {"deferred_foretold", "foretold"},
+                {"fused", "fa1, fused"}},
+               std::move(records));
 }
 
 std::string described(const Json& record) {
@@ -135,7 +134,7 @@ std::string described(const Json& record) {
 
 /// The means in half lengths of the deciding interval: beyond 1 is biased.
 Json bias_plot(const std::vector<Json>& records) {
-  Json series = Json::array(), ticks = Json::array();
+  Json drawn = Json::array(), ticks = Json::array();
   std::vector<std::string> kernels;
   for (const Json& record : records)
     if (!record["wrong"].get<bool>() &&
@@ -156,21 +155,15 @@ Json bias_plot(const std::vector<Json>& records) {
     const auto index = static_cast<std::size_t>(at - questions.begin());
     if (at == questions.end()) {
       questions.push_back(question);
-      series.push_back({{"name", question},
-                        {"mark", "points"},
-                        {"colour", index + 1},
-                        {"points", Json::array()}});
+      drawn.push_back(series(question, "points", static_cast<int>(index) + 1, Json::array()));
     }
     const double half = 0.5 * (number_of(record["family_high"]) - number_of(record["family_low"]));
-    series[index]["points"].push_back(
+    drawn[index]["points"].push_back(
         {static_cast<double>(kernel - kernels.begin()), number(number_of(record["mean"]) / half)});
   }
   for (const double border : {-1.0, 1.0})
-    series.push_back(
-        {{"name", border < 0.0 ? "" : "biased beyond"},
-         {"mark", "dashes"},
-         {"colour", 0},
-         {"points", {{-0.5, border}, {static_cast<double>(kernels.size()) - 0.5, border}}}});
+    drawn.push_back(series(border < 0.0 ? "" : "biased beyond", "dashes", 0,
+                           {{-0.5, border}, {static_cast<double>(kernels.size()) - 0.5, border}}));
   return {{"id", "means"},
           {"title", "Mean signed errors of right kernels"},
           {"x_title", "kernel"},
@@ -179,28 +172,25 @@ Json bias_plot(const std::vector<Json>& records) {
           {"y_log", false},
           {"says", "Between the dashed lines 0 is inside the interval; outputs without any error "
                    "are left out."},
-          {"series", std::move(series)},
+          {"series", std::move(drawn)},
           {"x_ticks", std::move(ticks)}};
 }
 
 Json bias_table(const std::vector<Json>& records) {
-  return {
-      {"id", "means"},
-      {"title", "Mean signed errors"},
-      {"says",
-       fmt::format(
-           "Over {} seeds of {}: O in 2^-24 sum p|v|, |O| the same away from zero, l in 2^-24 l. "
-           "95 % interval by Student's t; biased: 0 is outside it at the level 1 - 0.05/{}.",
-           records.front()["seeds"].get<std::int64_t>(), kBiasRecipe, records.size())},
-      {"columns",
-       {{{"key", "kernel"}, {"name", "kernel"}},
-        {{"key", "quantity"}, {"name", "error of"}},
-        {{"key", "V"}, {"name", "V"}},
-        {{"key", "mean"}, {"name", "mean"}},
-        {{"key", "low"}, {"name", "from"}},
-        {{"key", "high"}, {"name", "to"}},
-        {{"key", "biased"}, {"name", "biased"}}}},
-      {"records", records}};
+  return table(
+      "means", "Mean signed errors",
+      fmt::format("Over {} seeds of {}: O in 2^-24 sum p|v|, |O| the same away from zero, l in "
+                  "2^-24 l. 95 % "
+                  "interval by Student's t; biased: 0 is outside it at the level 1 - 0.05/{}.",
+                  records.front()["seeds"].get<std::int64_t>(), kBiasRecipe, records.size()),
+      {{"kernel", "kernel"},
+       {"quantity", "error of"},
+       {"V", "V"},
+       {"mean", "mean"},
+       {"low", "from"},
+       {"high", "to"},
+       {"biased", "biased"}},
+      records);
 }
 
 } // namespace

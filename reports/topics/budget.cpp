@@ -5,6 +5,7 @@
 #include "reports/family.hpp"
 #include "reports/parallel.hpp"
 #include "reports/terminal.hpp"
+#include "reports/topics/parts.hpp"
 
 #include <fmt/format.h>
 
@@ -83,7 +84,7 @@ Json stacked(const char* id, std::string title, std::string x_title, std::string
   const auto share = [&](std::size_t bar, std::size_t stage) {
     return number_of(bars[bar].second->record["stages"][stage]["share"]);
   };
-  Json series = Json::array(), ticks = Json::array();
+  Json stack = Json::array(), ticks = Json::array();
   for (std::size_t bar = 0; bar < bars.size(); ++bar)
     ticks.push_back({static_cast<double>(bar), bars[bar].first});
   std::vector<double> others(bars.size());
@@ -92,8 +93,8 @@ Json stacked(const char* id, std::string title, std::string x_title, std::string
     for (std::size_t bar = 0; bar < bars.size(); ++bar)
       points.push_back(
           {static_cast<double>(bar), number(height(bars[bar].second->record) * share_of(bar))});
-    series.push_back(
-        {{"name", name}, {"mark", "stack"}, {"colour", colour}, {"points", std::move(points)}});
+    stack.push_back(
+        series(std::string(name), "stack", static_cast<int>(colour), std::move(points)));
   };
   for (std::size_t stage = 0; stage < numerics::kBudgetStages; ++stage) {
     bool is_small = true;
@@ -113,7 +114,7 @@ Json stacked(const char* id, std::string title, std::string x_title, std::string
           {"x_base", 0},
           {"y_log", false},
           {"says", std::move(says)},
-          {"series", std::move(series)},
+          {"series", std::move(stack)},
           {"x_ticks", std::move(ticks)}};
 }
 
@@ -191,19 +192,17 @@ Json parts_table(const std::vector<Run>& runs) {
                            {"left", stage["left"]},
                            {"bias", stage["bias"]},
                            {"recipe", run.record["recipe"]}});
-  return {{"id", "parts"},
-          {"title", fmt::format("Every stage by itself, fa1, {} keys", kKeys)},
-          {"says", "RMS in 2^-24 sum p|v|: with this stage alone inexact, and with this stage "
-                   "alone exact; the mean "
-                   "of the former, with its sign."},
-          {"columns",
-           {{{"key", "family"}, {"name", "input"}},
-            {{"key", "stage"}, {"name", "stage"}},
-            {{"key", "share"}, {"name", "share, %"}},
-            {{"key", "alone"}, {"name", "alone inexact"}},
-            {{"key", "left"}, {"name", "alone exact"}},
-            {{"key", "bias"}, {"name", "mean"}}}},
-          {"records", std::move(records)}};
+  return table("parts", fmt::format("Every stage by itself, fa1, {} keys", kKeys),
+               "RMS in 2^-24 sum p|v|: with this stage alone inexact, and with this stage alone "
+               "exact; the mean of "
+               "the former, with its sign.",
+               {{"family", "input"},
+                {"stage", "stage"},
+                {"share", "share, %"},
+                {"alone", "alone inexact"},
+                {"left", "alone exact"},
+                {"bias", "mean"}},
+               std::move(records));
 }
 
 } // namespace
@@ -214,7 +213,8 @@ Json measure_budget(const TopicAmount& amount) {
 
   Json sentences = Json::array(), plots = Json::array();
   std::vector<std::pair<std::string, const Run*>> families, kernels;
-  const Run* longest = nullptr; // of V of one sign
+  const Run& longest = *std::ranges::find_if(
+      runs, [&](const Run& run) { return run.keys == most && run.family == &kFamilies[1]; });
   double unaccounted = 0.0, of_bound = 0.0, least = 1e300, largest = 0.0;
   for (const Run& run : runs) {
     unaccounted = std::max(unaccounted, number_of(run.record["unaccounted"]));
@@ -228,8 +228,6 @@ Json measure_budget(const TopicAmount& amount) {
     if (run.keys == most && run.kernel->variant == "fa1")
       sentences.push_back(fmt::format("{}, {} keys: {} (RMS {:.3g}).", run.family->says, most,
                                       largest_of(run.record), rms_of(run.record)));
-    if (run.keys == most && run.family == &kFamilies[1])
-      longest = &run;
     if (run.keys == kKeys && run.kernel->variant == "fa1")
       families.emplace_back(run.family->id, &run);
     if (run.keys == kKeys && run.family == &kFamilies[1])
@@ -239,7 +237,7 @@ Json measure_budget(const TopicAmount& amount) {
                                   "by at most {:.1g} of the error in the RMS, and "
                                   "in no element by more than {:.1g} of the bound derived for it.",
                                   runs.size(), unaccounted, of_bound));
-  const Json& division = longest->record["stages"].back();
+  const Json& division = longest.record["stages"].back();
   sentences.push_back(fmt::format(
       "The parts are not independent: their mean squares alone add up to between {:.2f} and {:.2f} "
       "of the "
@@ -247,7 +245,7 @@ Json measure_budget(const TopicAmount& amount) {
       "the "
       "divisions alone would make {:.0f} % of the mean square, and their share of it is {}.",
       least, largest, most,
-      100.0 * std::pow(number_of(division["alone"]) / rms_of(longest->record), 2),
+      100.0 * std::pow(number_of(division["alone"]) / rms_of(longest.record), 2),
       percent(division["share"])));
 
   plots.push_back(stacked("families", fmt::format("Shares of the error, {} keys", kKeys), "input",
