@@ -29,22 +29,6 @@ using reference::Truth;
 // Formats
 // ---------------------------------------------------------------------------------------------------
 
-/// Of f64 the arithmetic here is fp32.
-FormatId format_of(Dtype dtype) {
-  switch (dtype) {
-  case Dtype::f16:
-    return FormatId::fp16;
-  case Dtype::bf16:
-    return FormatId::bf16;
-  case Dtype::f8_e4m3:
-    return FormatId::e4m3;
-  case Dtype::f8_e5m2:
-    return FormatId::e5m2;
-  default:
-    return FormatId::fp32;
-  }
-}
-
 double ulp_of(Dtype dtype, double x) {
   if (dtype == Dtype::f64)
     return std::isfinite(x)
@@ -454,7 +438,7 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
 
   for (std::size_t o = 0; o < record.outputs.size(); ++o) {
     JudgedOutput& output = record.outputs[o];
-    output.not_finite = triage(files, in_O[o], in_Q, in_K, in_V);
+    output.not_finite = triage(files, files.O[o].array.dtype, in_O[o], in_Q, in_K, in_V);
     if (o > 0)
       compare_bits(files, o, output);
     if (output.judgement != Judgement::proved_wrong)

@@ -35,7 +35,7 @@ namespace fa1::numerics {
 inline constexpr double kJudgeWork = 0x1p30; ///< multiply-adds of scores and outputs
 inline constexpr std::size_t kBadRows = 64;
 inline constexpr std::size_t kWorstShown = 10;
-inline constexpr std::int64_t kDiagnosisEntries = std::int64_t{1} << 22;
+inline constexpr std::int64_t kDiagnosisEntries = std::int64_t{1} << 24;
 
 enum class Layout { bhnd, bnhd };
 

@@ -33,6 +33,22 @@ void require_same(const Heads& one, const Heads& other, std::string_view axis, s
 
 } // namespace
 
+FormatId format_of(reference::Dtype dtype) {
+  using reference::Dtype;
+  switch (dtype) {
+  case Dtype::f16:
+    return FormatId::fp16;
+  case Dtype::bf16:
+    return FormatId::bf16;
+  case Dtype::f8_e4m3:
+    return FormatId::e4m3;
+  case Dtype::f8_e5m2:
+    return FormatId::e5m2;
+  default:
+    return FormatId::fp32;
+  }
+}
+
 Heads heads_of(const Array& array, Layout layout) {
   Heads heads{array};
   const auto& shape = array.shape;

@@ -6,6 +6,7 @@
 /// Errors     reference::FileError
 #pragma once
 
+#include "numerics/formats.hpp"
 #include "numerics/judge.hpp"
 #include "reference/files/array.hpp"
 #include "reference/tensor.hpp"
@@ -17,6 +18,9 @@
 #include <vector>
 
 namespace fa1::numerics {
+
+/// Of f64 the arithmetic is fp32.
+FormatId format_of(reference::Dtype dtype);
 
 struct Heads {
   reference::Array array;

@@ -189,7 +189,7 @@ std::vector<std::string> known_faults(const Quartet& files, std::size_t output, 
       Q.rows * (Q.columns + files.V.columns) + files.K.rows * (Q.columns + files.V.columns);
   const bool all = Q.batches * Q.heads <= kDiagnosisEntries / std::max<std::int64_t>(1, of_head);
   if (!all && of_head > kDiagnosisEntries)
-    return {"not searched for known faults: a head has more than 2^22 numbers"};
+    return {"not searched for known faults: a head has more than 2^24 numbers"};
   const std::int64_t heads = all ? Q.batches * Q.heads : 1;
   Problem problem;
   problem.shape = {heads, Q.rows, files.K.rows, Q.columns, files.V.columns};
@@ -229,8 +229,8 @@ std::vector<std::string> known_faults(const Quartet& files, std::size_t output, 
 
 } // namespace
 
-std::vector<std::string> triage(const Quartet& files, const NotFinite& O, const NotFinite& Q,
-                                const NotFinite& K, const NotFinite& V) {
+std::vector<std::string> triage(const Quartet& files, reference::Dtype output, const NotFinite& O,
+                                const NotFinite& Q, const NotFinite& K, const NotFinite& V) {
   std::vector<std::string> says;
   const auto count = [&](const char* name, const NotFinite& found) {
     if (found.count > 0)
@@ -257,6 +257,11 @@ std::vector<std::string> triage(const Quartet& files, const NotFinite& O, const 
     says.push_back(fmt::format("it can come from sum p v: {} keys with |v| up to {:.3g} in its "
                                "column reach beyond fp32",
                                files.K.rows, causes.largest_value));
+  else if (const Format& format = format_of(format_of(output));
+           causes.largest_value > format.largest())
+    says.push_back(fmt::format("it can come from the output's format: |v| reaches {:.6g} in its "
+                               "column, the largest number of {} is {:.6g}",
+                               causes.largest_value, format.id, format.largest()));
   else
     says.emplace_back("no input of this element is NaN or Inf, and nothing overflows fp32: the "
                       "kernel made it");

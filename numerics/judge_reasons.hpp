@@ -15,8 +15,8 @@
 namespace fa1::numerics {
 
 /// Empty where O is finite. Else which inputs can make its first NaN or Inf, or that none can.
-std::vector<std::string> triage(const Quartet& files, const NotFinite& O, const NotFinite& Q,
-                                const NotFinite& K, const NotFinite& V);
+std::vector<std::string> triage(const Quartet& files, reference::Dtype output, const NotFinite& O,
+                                const NotFinite& Q, const NotFinite& K, const NotFinite& V);
 
 std::vector<std::string> reasons(const JudgeInput& input, const Quartet& files, std::size_t output,
                                  const Judged& worst, Layout layout, float scale, bool base2_LSE,

@@ -272,13 +272,26 @@ TEST_CASE("A NaN is traced to the input it can come from, and excuses no other r
   CHECK(wrong.outputs[0].elements[3] == 1);
 }
 
+TEST_CASE("An Inf that only the narrow format of O makes is undecided and traced to it",
+          "[numerics][quick]") {
+  JudgeInput input{f32("Q", {1, 1}, {0}),
+                   f32("K", {1, 1}, {0}),
+                   f32("V", {1, 1}, {70000}),
+                   {array_of("O", {1, 1}, std::vector<std::uint16_t>{0x7c00}, Dtype::f16)},
+                   {}};
+
+  const JudgeRecord record = numerics::judge_files(input, {});
+
+  CHECK(record.outputs[0].judgement == Judgement::undecided);
+  CHECK(says(record.outputs[0].not_finite, "the output's format: |v| reaches 70000"));
+}
+
 TEST_CASE("The wrong outputs of ten mutants are named with their fault", "[numerics][quick]") {
   const auto* const mutant =
       GENERATE("no_alpha_on_O", "no_alpha_on_l", "no_alpha", "stale_max", "no_division",
                "pads_count", "tail_dropped", "scale_missing", "base_two", "neighbour_value",
                "transposed_tile", "bf16_values");
-  const Problem problem =
-      problem_of("bh=2 n_q=8 n_kv=37 d=5 order=ascending scale=auto seed=2");
+  const Problem problem = problem_of("bh=2 n_q=8 n_kv=37 d=5 order=ascending scale=auto seed=2");
   const kernels::Kernel& kernel =
       kernels::find_kernel(std::string("mutant.") + mutant + ".Br4xBc2", problem.shape);
   CAPTURE(mutant);
