@@ -4,6 +4,7 @@
 #include "reports/command.hpp"
 #include "reports/commands/bench.hpp"
 #include "reports/commands/check.hpp"
+#include "reports/commands/claim.hpp"
 #include "reports/commands/compare.hpp"
 #include "reports/commands/list.hpp"
 #include "reports/commands/merge.hpp"
@@ -14,6 +15,7 @@
 #include "reports/commands/run.hpp"
 #include "reports/commands/sweep.hpp"
 #include "reports/commands/trace.hpp"
+#include "reports/commands/worst.hpp"
 #include "reports/environment.hpp"
 
 #include <fmt/format.h>
@@ -82,7 +84,7 @@ int start(int count, char** words) {
                             add_check(program),   add_sweep(program),   add_merge(program),
                             add_compare(program), add_ratchet(program), add_precision(program),
                             add_papers(program),  add_list(program),    add_bench(program),
-                            add_trace(program)};
+                            add_trace(program),   add_worst(program),   add_claim(program)};
 
   std::string names;
   for (const Command& command : commands)
