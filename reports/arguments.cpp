@@ -21,19 +21,6 @@ const kernels::Kernel& kernel_named(std::string_view id, const reference::Shape&
   }
 }
 
-namespace {
-
-double timeout_from(const std::string& text) {
-  constexpr double kLeast = 0.001, kMost = 3600.0;
-  const auto number = read_number<double>(text);
-  if (!number || !(*number >= kLeast && *number <= kMost))
-    throw UsageError(
-        fmt::format("--timeout {}: want seconds from {} to {}", text.substr(0, 40), kLeast, kMost));
-  return *number;
-}
-
-} // namespace
-
 void KernelChoice::add_to(CLI::App& app, const std::string& usual) {
   app.add_option("--kernel", kernel, "Id, or a part of it such as fa1.Br4xBc2 [" + usual + "]");
   app.add_option("--plugin", plugin,
@@ -50,7 +37,7 @@ const kernels::Kernel& KernelChoice::loaded() {
     throw UsageError("--kernel and --plugin both name a kernel; want one of them");
   kernels::PluginOptions options;
   if (!timeout.empty())
-    options.timeout = timeout_from(timeout);
+    options.timeout = seconds_from("--timeout", timeout);
   try {
     plugin_ = &kept_.emplace_back(kernels::load_plugin(plugin, options));
   } catch (const kernels::PluginLacks& error) {
@@ -81,6 +68,22 @@ const kernels::Kernel& KernelChoice::for_shape(const reference::Shape& shape) {
   return as_asked(loaded());
 }
 
+void BudgetOptions::add_to(CLI::App& app) {
+  app.add_option("--seconds", seconds, "Time, at most an hour [30, without --evaluations]");
+  app.add_option("--evaluations", evaluations, "Problems that are tried");
+}
+
+numerics::Budget BudgetOptions::budget() const {
+  numerics::Budget budget;
+  constexpr std::uint64_t kMost = 1'000'000'000'000;
+  if (!evaluations.empty())
+    budget.evaluations =
+        static_cast<std::int64_t>(whole_number("--evaluations", evaluations, 1, kMost));
+  if (!seconds.empty() || evaluations.empty())
+    budget.seconds = seconds.empty() ? 30.0 : seconds_from("--seconds", seconds);
+  return budget;
+}
+
 reference::Recipe recipe_from(std::string_view text) {
   try {
     reference::Recipe recipe = reference::parse_recipe(text);
@@ -97,6 +100,15 @@ std::uint64_t whole_number(std::string_view name, std::string_view text, std::ui
   if (!number || *number < low || *number > high)
     throw UsageError(fmt::format("{} {}: want a whole number from {} to {}", name,
                                  text.substr(0, 40), low, high));
+  return *number;
+}
+
+double seconds_from(std::string_view name, std::string_view text) {
+  constexpr double kLeast = 0.001, kMost = 3600.0;
+  const auto number = read_number<double>(text);
+  if (!number || !(*number >= kLeast && *number <= kMost))
+    throw UsageError(
+        fmt::format("{} {}: want seconds from {} to {}", name, text.substr(0, 40), kLeast, kMost));
   return *number;
 }
 

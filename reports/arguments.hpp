@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/kernel.hpp"
+#include "numerics/search.hpp"
 #include "reference/recipe.hpp"
 #include "reports/command.hpp"
 
@@ -48,9 +49,16 @@ private:
   std::deque<kernels::Kernel> kept_;
 };
 
+/// How long a search may take: --seconds, --evaluations, or both.
+struct BudgetOptions {
+  std::string seconds, evaluations;
+
+  void add_to(CLI::App& app);
+  numerics::Budget budget() const; ///< 30 s where nothing was said
+};
+
 reference::Recipe recipe_from(std::string_view text);
 
-/// A whole number from `low` to `high`; `name` is the option, for the message.
 /// The whole text as a number, or nothing.
 template <class Number> std::optional<Number> read_number(std::string_view text) {
   Number number{};
@@ -60,8 +68,12 @@ template <class Number> std::optional<Number> read_number(std::string_view text)
   return number;
 }
 
+/// A whole number from `low` to `high`; `name` is the option, for the message.
 std::uint64_t whole_number(std::string_view name, std::string_view text, std::uint64_t low,
                            std::uint64_t high);
+
+/// From a millisecond to an hour.
+double seconds_from(std::string_view name, std::string_view text);
 
 /// `'one' is not known; want one of one, two, three`, ready to be thrown.
 std::string unknown(std::string_view what, std::string_view found, std::string_view known);

@@ -1,5 +1,6 @@
 #include "reports/subject.hpp"
 
+#include "numerics/case_file.hpp"
 #include "reports/command.hpp"
 
 #include <fmt/format.h>
@@ -19,15 +20,25 @@ bool is_recipe(std::string_view text) {
          text.find('=') != std::string_view::npos;
 }
 
-std::string recipe_in(const std::filesystem::path& path) {
+reference::Recipe recipe_in(const std::filesystem::path& path, KernelChoice& choice) {
   std::ifstream file(path);
   if (!file)
     throw UsageError(fmt::format("file '{}' cannot be read", path.string()));
+  if ((file >> std::ws).peek() == '{') {
+    try {
+      const numerics::FoundCase found = numerics::read_case(path);
+      if (choice.kernel.empty() && choice.plugin.empty())
+        choice.kernel = found.kernel;
+      return found.recipe;
+    } catch (const numerics::CaseFileError& error) {
+      throw UsageError(error.what());
+    }
+  }
   for (std::string text; std::getline(file, text);) {
     if (!text.empty() && text.back() == '\r')
       text.pop_back();
     if (is_recipe(text))
-      return text;
+      return recipe_from(text);
   }
   throw UsageError(fmt::format("file '{}' holds no recipe; want a line such as n_q=3 n_kv=70 d=5",
                                path.string()));
@@ -42,15 +53,17 @@ const numerics::EdgeCase* edge_case_named(std::string_view id) {
   return nullptr;
 }
 
-std::string recipe_of(const std::string& what) {
+reference::Recipe recipe_of(const std::string& what, KernelChoice& choice) {
   if (is_recipe(what))
-    return what;
+    return recipe_from(what);
+  if (const numerics::EdgeCase* edge_case = edge_case_named(what))
+    return recipe_from(edge_case->recipe());
   std::error_code no_matter;
   if (std::filesystem::is_directory(what, no_matter))
     throw UsageError(
         fmt::format("'{}' is a folder; want a file whose first recipe is to be run", what));
   if (std::filesystem::exists(what, no_matter))
-    return recipe_in(what);
+    return recipe_in(what, choice);
   try {
     numerics::find_edge_case(what); // names the nearest
   } catch (const std::invalid_argument& error) {

@@ -6,6 +6,8 @@
 
 #include "kernels/kernel.hpp"
 #include "numerics/edge_cases.hpp"
+#include "reference/recipe.hpp"
+#include "reports/arguments.hpp"
 
 #include <string>
 #include <string_view>
@@ -15,8 +17,10 @@ namespace fa1::reports {
 /// nullptr where no edge case has this id.
 const numerics::EdgeCase* edge_case_named(std::string_view id);
 
-/// The recipe that `what` is (it holds `=`), or the first one in the file of that name.
-std::string recipe_of(const std::string& what);
+/// The recipe that `what` is (it holds `=`), that of an edge case, the first one in the file of that name,
+/// or that of a case file (numerics/case_file.hpp), which begins with a brace. The kernel of a case file
+/// becomes `choice.kernel` where no kernel was chosen.
+reference::Recipe recipe_of(const std::string& what, KernelChoice& choice);
 
 /// `named` where it can express the case or `asked` is its whole id; else the instance that `asked` is a
 /// part of, on `backend`, that can; else `named`.

@@ -5,6 +5,7 @@
 #include "reports/topics/growth.hpp"
 #include "reports/topics/papers.hpp"
 #include "reports/topics/precision.hpp"
+#include "reports/topics/worst.hpp"
 
 #include <array>
 
@@ -21,6 +22,8 @@ constexpr auto kTopics = std::to_array<Topic>({
     {"bias", "Bias meter",
      "Does the error of a kernel lean to one side, and why do equal values drift?",
      measure_bias_meter},
+    {"worst", "Worst cases", "How far apart lie typical error, the worst error found and the bound?",
+     measure_worst},
     {"precision", "Lower precision", "What would fp16, bf16, TF32 and fp8 cost, and where?",
      measure_precision},
     {"papers", "Published results", "Do published numbers come out here too?", measure_papers},

@@ -415,9 +415,7 @@ int repro(ReproOptions& options, std::ostream& out) {
   // What the catalogue says of a case is what FA1's own recurrence does.
   if (edge_case != nullptr && options.invariant.empty() && !options.choice.from_outside())
     return repro_case(options, *edge_case, out);
-  const std::string text =
-      edge_case != nullptr ? std::string(edge_case->recipe()) : recipe_of(options.what);
-  return repro_recipe(options, recipe_from(text), out);
+  return repro_recipe(options, recipe_of(options.what, options.choice), out);
 }
 
 Command add_repro(CLI::App& program) {

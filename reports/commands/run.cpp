@@ -5,6 +5,7 @@
 #include "reports/diagnosis.hpp"
 #include "reports/parallel.hpp"
 #include "reports/records.hpp"
+#include "reports/subject.hpp"
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ namespace {
 
 struct Options {
   KernelChoice choice;
-  std::string recipe;
+  std::string what;
   bool json = false;
 };
 
@@ -68,7 +69,7 @@ void print(const numerics::Record& r, const kernels::Kernel& kernel, const Json&
 }
 
 int run(Options& options) {
-  const reference::Recipe recipe = recipe_from(options.recipe);
+  const reference::Recipe recipe = recipe_of(options.what, options.choice);
   const kernels::Kernel& kernel = options.choice.for_shape(reference::shape_of(recipe));
 
   const numerics::Record record = numerics::measure(recipe, kernel, cores());
@@ -95,7 +96,8 @@ Command add_run(CLI::App& program) {
   CLI::App* app =
       program.add_subcommand("run", "One run on one kernel: verdict, worst element, timing");
   app->footer("Example:\n  fa1lab run 'n_q=3 n_kv=70 d=5 dist=normal seed=1' --kernel fa1.Br4xBc2");
-  app->add_option("RECIPE", options->recipe, "The problem, as `fa1lab list inputs` explains")
+  app->add_option("RECIPE", options->what,
+                  "The problem, as `fa1lab list inputs` explains, or a file that holds one")
       ->required();
   options->choice.add_to(*app, "fa1");
   app->add_flag("--json", options->json, "One record instead of text");

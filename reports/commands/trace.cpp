@@ -53,8 +53,7 @@ int trace(Options& options) {
   if (options.out.empty() && !options.json)
     throw UsageError("trace: --out is required; want --out FILE.html, or --json for the records");
   const numerics::EdgeCase* edge_case = edge_case_named(options.what);
-  const reference::Recipe recipe = recipe_from(
-      edge_case != nullptr ? std::string(edge_case->recipe()) : recipe_of(options.what));
+  const reference::Recipe recipe = recipe_of(options.what, options.choice);
   const Shape shape = reference::shape_of(recipe);
   const Kernel& kernel = kernel_asked(options, edge_case, shape);
   require_known(kernel);

@@ -61,12 +61,14 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
   };
   const auto example = GENERATE(values<Example>({
       {"", "want a command: one of report repro run check sweep merge compare ratchet precision "
-           "papers list bench trace judge budget bias"},
-      {"frobnicate", "command 'frobnicate' is unknown; want one of report repro run check sweep "
-                     "merge compare ratchet precision papers list bench trace judge budget bias"},
+           "papers list bench trace judge budget bias worst claim"},
+      {"frobnicate",
+       "command 'frobnicate' is unknown; want one of report repro run check sweep "
+       "merge compare ratchet precision papers list bench trace judge budget bias worst claim"},
       {"--frobnicate", "command '--frobnicate' is unknown; want one of"},
       {"run", "run: RECIPE is required"},
       {"run n_q=1 n_q=2", "run: "},
+      {"run nowhere.json", "nor is it a file, nor a recipe"},
       {"run --frobnicate n_q=1", "--frobnicate"},
       {"run 'keys=3'", "unknown key 'keys'"},
       {"run 'n_kv=many'", "n_kv=many"},
@@ -164,6 +166,24 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"trace 'n_q=64 n_kv=64 d=256' --json", "want a smaller problem or wider tiles"},
       {"trace n_kv=4 --stranger o --json", "the steps of variant 'stranger' are not known"},
       {"trace n_kv=4 --stranger olm --json", "lazy_rescale, a mutant or a rewrite of fa1"},
+      {"worst", "worst: RECIPE is required"},
+      {"worst n_kv=0", "want n_q, n_kv, d and dv of at least 1"},
+      {"worst 'bh=2 n_kv=4'", "want one batch-head and all rows"},
+      {"worst n_kv=4 --objective speed",
+       "--objective 'speed' is unknown; want one of error, bound"},
+      {"worst n_kv=4 --evaluations 0", "--evaluations 0: want a whole number from 1"},
+      {"worst n_kv=4 --seconds forever", "--seconds forever: want seconds from 0.001 to 3600"},
+      {"worst n_kv=4 --vary keys=3", "a recipe has no key 'keys'"},
+      {"worst n_kv=4 --largest-score 0", "--largest-score 0: want a number above 0"},
+      {"worst 'n_kv=4 V=inf*' --evaluations 20", "none of the 20 problems counts"},
+      {"worst n_kv=4 --from /none/there", "file '/none/there' cannot be read"},
+      {"worst n_kv=4 --out /proc/none", "folder '/proc/none': want one that can be written"},
+      {"claim", "claim: CLAIM is required"},
+      {"claim 'error <= 3**u'", "claim: column 12, 'error <= 3*<here>*u': want a number"},
+      {"claim 'error <= u for n_kv<=many'", "n_kv<=<here>many': want a number"},
+      {"claim 'error <= log2(0-n_kv)' --evaluations 16", "the expression is no number for"},
+      {"claim 'error <= u for d=64 kernel=mutant.no_alpha' --evaluations 16",
+       "none of 16 problems counts"},
   }));
   CAPTURE(example.words);
 
