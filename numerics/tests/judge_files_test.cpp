@@ -183,7 +183,7 @@ TEST_CASE("H23: an LSE to base 2 is proved wrong and named, and right with base2
   const JudgeRecord record = numerics::judge_files(base2, {});
   CHECK(record.outputs[0].judgement == Judgement::proved_wrong);
   CHECK(record.outputs[0].worst->output == "LSE");
-  CHECK(says(record.outputs[0].looks_like, "logarithm to base 2"));
+  CHECK(says(record.outputs[0].looks_like, "; --base2-lse reads it so"));
 }
 
 TEST_CASE("H24: scores of 100 and 100 have the LSE 100.6931472, not 0.6931472",
