@@ -438,6 +438,8 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
 
   for (std::size_t o = 0; o < record.outputs.size(); ++o) {
     JudgedOutput& output = record.outputs[o];
+    if (!output.worst)
+      output.why = "there is no output element";
     output.not_finite = triage(files, files.O[o].array.dtype, in_O[o], in_Q, in_K, in_V);
     if (o > 0)
       compare_bits(files, o, output);

@@ -39,7 +39,8 @@ struct Quartet {
   std::vector<Heads> O;
   std::optional<Heads> LSE;
 
-  std::int64_t group() const { return Q.heads / K.heads; } ///< query heads of a KV head
+  /// Query heads of a KV head; 1 where there is no head.
+  std::int64_t group() const { return K.heads == 0 ? 1 : Q.heads / K.heads; }
 };
 Quartet quartet_of(const JudgeInput& input, Layout layout);
 

@@ -223,7 +223,9 @@ std::vector<std::string> known_faults(const Quartet& files, std::size_t output, 
   }
   std::vector<std::string> says;
   for (const Suspect& suspect : suspects_of(problem, state, with_LSE, element, bounds_of))
-    says.push_back(to_string(suspect));
+    says.push_back(to_string(suspect) + (suspect.name == "LSE_in_base_two" && !base2_LSE
+                                             ? "; --base2-lse reads it so"
+                                             : ""));
   return says;
 }
 

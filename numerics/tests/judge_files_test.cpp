@@ -167,6 +167,35 @@ TEST_CASE("Shapes that do not fit are refused with both shapes", "[numerics][qui
              ContainsSubstring("want [6, 4] for LSE"));
 }
 
+TEST_CASE("H11: without a key O is 0 and LSE -Inf, and without a row or a head there is nothing to "
+          "judge, which is said",
+          "[numerics][quick]") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> none, six(6, 0.0f);
+  JudgeInput no_key{f32("Q", {2, 3}, six),
+                    f32("K", {0, 3}, none),
+                    f32("V", {0, 2}, none),
+                    {f32("O", {2, 2}, {0, 0, 0, 0})},
+                    f32("LSE", {2}, {-inf, -inf})};
+  JudgeInput old_contents = no_key;
+  old_contents.O = {f32("O", {2, 2}, {0, 0, kNaN, 0})};
+  const JudgeInput no_row{f32("Q", {0, 3}, none),
+                          f32("K", {2, 3}, six),
+                          f32("V", {2, 3}, six),
+                          {f32("O", {0, 3}, none)},
+                          {}};
+  const JudgeInput no_head{f32("Q", {0, 2, 3}, none),
+                           f32("K", {0, 2, 3}, none),
+                           f32("V", {0, 2, 3}, none),
+                           {f32("O", {0, 2, 3}, none)},
+                           {}};
+
+  CHECK(judged(no_key) == Judgement::proved_right);
+  CHECK(judged(old_contents) == Judgement::proved_wrong);
+  for (const JudgeInput& empty : {no_row, no_head})
+    CHECK(numerics::judge_files(empty, {}).outputs[0].why == "there is no output element");
+}
+
 TEST_CASE("H23: an LSE to base 2 is proved wrong and named, and right with base2_LSE",
           "[numerics][quick]") {
   const std::vector<float> zeros(8, 0.0f);
@@ -183,7 +212,7 @@ TEST_CASE("H23: an LSE to base 2 is proved wrong and named, and right with base2
   const JudgeRecord record = numerics::judge_files(base2, {});
   CHECK(record.outputs[0].judgement == Judgement::proved_wrong);
   CHECK(record.outputs[0].worst->output == "LSE");
-  CHECK(says(record.outputs[0].looks_like, "logarithm to base 2"));
+  CHECK(says(record.outputs[0].looks_like, "; --base2-lse reads it so"));
 }
 
 TEST_CASE("H24: scores of 100 and 100 have the LSE 100.6931472, not 0.6931472",

@@ -87,6 +87,24 @@ TEST_CASE("A kernel whose inputs are rounded more coarsely than declared is prov
 }
 
 TEST_CASE(
+    "Emulated FlashAttention-2 in bf16 and fp16 is right, and with sums kept in bf16 it is not",
+    "[numerics][quick]") {
+  const Problem problem = problem_of("n_q=4 n_kv=512 d=16 v=positive sigma=0.5 seed=6");
+  const auto verdict = [&](const char* configuration, const char* declared, FormatId output) {
+    return judged(problem, numerics::parse_configuration(configuration), declared, output);
+  };
+
+  CHECK(verdict("fa2-bf16", "bf16-inputs", FormatId::bf16) == Judgement::proved_right);
+  CHECK(verdict("fa2-fp16", "fp16-inputs", FormatId::fp16) == Judgement::proved_right);
+  CHECK(verdict("inputs=bf16,p=bf16", "bf16-inputs", FormatId::fp32) == Judgement::proved_right);
+  Configuration low_sums = kernel_in(FormatId::bf16, true);
+  low_sums.formats[static_cast<std::size_t>(Stage::accumulator)] = FormatId::bf16;
+  CHECK(judged(problem_of("n_q=1 n_kv=512 d=4 dist=zero v=positive"), low_sums, "bf16-inputs",
+               FormatId::bf16) == Judgement::proved_wrong); // 256 + 1 is 256
+  CHECK(verdict("fa2-bf16", "fp16-inputs", FormatId::fp16) == Judgement::proved_wrong);
+}
+
+TEST_CASE(
     "What the rounding of p may move is there when it moves: a tie that falls one way in every key",
     "[numerics][quick]") {
   // Half of the weight on key 0, the rest on equal ones whose p, 1/17 of its, is rounded alike.

@@ -90,6 +90,10 @@ std::vector<std::uint64_t> whole_numbers(const std::string& name, const char* ke
   return numbers;
 }
 
+std::string description_of(const std::string& dtype, std::span<const std::int64_t> shape) {
+  return "shape " + shape_text(shape) + " of " + dtype;
+}
+
 } // namespace
 
 SafetensorsFile::SafetensorsFile(std::shared_ptr<const Source> source)
@@ -162,28 +166,29 @@ void SafetensorsFile::check_offsets(std::uint64_t data_bytes) const {
     order.emplace_back(file + ": " + shown(name), &tensor);
   std::ranges::stable_sort(
       order, {}, [](const auto& one) { return std::pair(one.second->begin, one.second->end); });
+  const auto refuse = [](const auto& one, const std::string& why) {
+    throw FileError(one.first + ": data_offsets [" + std::to_string(one.second->begin) + ", " +
+                    std::to_string(one.second->end) + "] " + why);
+  };
   std::uint64_t reached = 0;
-  for (const auto& [name, tensor] : order) {
-    const std::string offsets =
-        "data_offsets [" + std::to_string(tensor->begin) + ", " + std::to_string(tensor->end) + "]";
-    if (tensor->begin > tensor->end)
-      throw FileError(name + ": " + offsets + " are reversed; want begin <= end");
-    if (tensor->end > data_bytes)
-      throw FileError(name + ": " + offsets + " leave the file, which has " +
-                      std::to_string(data_bytes) + " bytes of data");
-    const std::uint64_t item = bytes_of(tensor->dtype);
-    const std::uint64_t bytes = dense_bytes(name, tensor->shape, std::max<std::uint64_t>(item, 1));
-    if (item != 0 && tensor->end - tensor->begin != bytes)
-      throw FileError(name + ": " + offsets + " hold " +
-                      std::to_string(tensor->end - tensor->begin) + " bytes; shape " +
-                      shape_text(tensor->shape) + " of " + tensor->dtype + " wants " +
+  for (const auto& one : order) {
+    const Tensor& tensor = *one.second;
+    if (tensor.begin > tensor.end)
+      refuse(one, "are reversed; want begin <= end");
+    if (tensor.end > data_bytes)
+      refuse(one, "leave the file, which has " + std::to_string(data_bytes) + " bytes of data");
+    const std::uint64_t item = bytes_of(tensor.dtype);
+    const std::uint64_t bytes =
+        dense_bytes(one.first, tensor.shape, std::max<std::uint64_t>(item, 1));
+    if (item != 0 && tensor.end - tensor.begin != bytes)
+      refuse(one, "hold " + std::to_string(tensor.end - tensor.begin) + " bytes; " +
+                      description_of(tensor.dtype, tensor.shape) + " wants " +
                       std::to_string(bytes));
-    if (tensor->begin != reached)
-      throw FileError(
-          name + ": " + offsets +
-          (tensor->begin < reached ? " overlap the tensor before; want " : " leave a gap; want ") +
-          std::to_string(reached) + " as begin");
-    reached = tensor->end;
+    if (tensor.begin != reached)
+      refuse(one,
+             (tensor.begin < reached ? "overlap the tensor before; want " : "leave a gap; want ") +
+                 std::to_string(reached) + " as begin");
+    reached = tensor.end;
   }
   if (reached != data_bytes)
     throw FileError(file + ": has " + std::to_string(data_bytes) +

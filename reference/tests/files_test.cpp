@@ -161,8 +161,8 @@ TEST_CASE("npy: a length, a version or a magic word that cannot be is refused", 
   const TestFolder folder;
   const std::string good = npy(kPlain, floats(kSix));
   REQUIRE(message_of(folder.write("good.npy", good)) == "read without complaint");
-  const auto complaint = [&](std::string file) {
-    return message_of(folder.write("bad.npy", std::move(file)));
+  const auto complaint = [&](const std::string& file) {
+    return message_of(folder.write("bad.npy", file));
   };
   std::string version = good, longer = npy(kPlain, "", 2);
   version[6] = 9;
