@@ -1,5 +1,4 @@
 // Claims about `worst` and `claim` as a person at a shell meets them, and about the page they fill.
-#include "reports/commands/worst.hpp"
 
 #include "numerics/case_file.hpp"
 #include "reports/tests/scratch.hpp"
@@ -18,7 +17,6 @@ using fa1::reports::Json;
 using fa1::reports::tests::Answer;
 using fa1::reports::tests::fa1lab;
 using fa1::reports::tests::Scratch;
-using fa1::reports::tests::shell;
 using fa1::reports::tests::text_of;
 
 namespace {
@@ -28,7 +26,7 @@ const std::string kSearch =
 const char* const kFile = "fa1.Br4xBc2xD4.cpu.N16.d4.bound.json";
 
 /// The program's answer to the line that it told to paste.
-Answer pasted(std::string line) {
+Answer pasted(const std::string& line) {
   const std::string start = "./fa1lab ";
   REQUIRE(line.starts_with(start));
   return fa1lab(line.substr(start.size()));
