@@ -546,7 +546,7 @@ Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision
   bounds.obstacle = obstacle_in_inputs(problem, shape.n_kv, arithmetic.largest_weight());
   if (!bounds.obstacle.empty() || shape.n_kv == 0)
     return bounds;
-  Roundings roundings(arithmetic, shape.n_kv, shape.d, false);
+  Roundings roundings(arithmetic, std::max(shape.n_kv, low.keys_visited), shape.d, false);
   roundings.multiply_low(low, problem);
   const auto rows = static_cast<std::size_t>(shape.batch_heads * shape.n_q);
   std::vector<std::string> overflows(rows);

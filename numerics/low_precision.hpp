@@ -32,6 +32,7 @@
 #include "numerics/formats.hpp"
 #include "reference/problem.hpp"
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -44,6 +45,9 @@ struct Rounding {
 
 struct LowPrecision {
   Rounding q, k, v, p;
+  /// Where it exceeds n_kv: a kernel may go through so many keys, weight 0 given to those that are not in the problem
+  /// (a mask forbids them). They add no error of their own, but a tile of them may round the carries.
+  std::int64_t keys_visited = 0;
 };
 
 /// An arithmetic that a user may declare: `fp32`, `bf16-inputs`.
