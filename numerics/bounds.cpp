@@ -256,6 +256,25 @@ struct Scores {
       largest_scaled = std::max(largest_scaled, x.abs);
     }
   }
+  /// Keys so far below the maximum that they weigh nothing in any kernel may lie beyond fp32.
+  void change(const ScoreChange& by, std::int64_t d, std::int64_t r, double stat_dot) {
+    double lowest_maximum = -kInfinity;
+    for (std::size_t j = 0; j < s.size(); ++j) {
+      const BoundedScore x =
+          change_score(by, {s[j], abs[j], eta[j]}, d, r, static_cast<std::int64_t>(j));
+      s[j] = x.s;
+      abs[j] = x.size + x.expected / stat_dot;
+      eta[j] = x.eta;
+      lowest_maximum = std::max(lowest_maximum, x.s - x.eta);
+    }
+    for (std::size_t j = 0; j < s.size(); ++j) {
+      if (s[j] + eta[j] + kFar < lowest_maximum) {
+        s[j] = lowest_maximum - kFar;
+        abs[j] = eta[j] = 0.0;
+      }
+      largest_scaled = std::max(largest_scaled, abs[j]);
+    }
+  }
   void weigh(double M) {
     for (std::size_t j = 0; j < s.size(); ++j)
       p[j] = std::exp(s[j] - M);
@@ -537,7 +556,7 @@ Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmet
 }
 
 Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision& low,
-                           bool gives_LSE, unsigned threads) {
+                           bool gives_LSE, unsigned threads, const ScoreChange& change) {
   const reference::Shape& shape = problem.shape;
   kernels::Arithmetic arithmetic;
   arithmetic.known = false;
@@ -555,6 +574,8 @@ Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision
     const auto r = static_cast<std::int64_t>(at) % shape.n_q;
     Scores scores;
     scores.compute(problem, bh, r, roundings.gamma_dot, roundings.score_floor);
+    if (change.any())
+      scores.change(change, shape.d, r, roundings.stat_dot);
     overflows[at] = overflow_in_scores(scores, shape, r);
     if (!overflows[at].empty())
       return;

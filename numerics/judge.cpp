@@ -104,46 +104,50 @@ public:
       empty_rows_ += runs.empty() ? 1 : 0;
       alike[{!reference::all_finite(q.elements()), std::move(runs)}].push_back(row);
     }
+    const auto fill = [&](Part& part, Problem problem, const Runs& runs, std::vector<RowOf> some) {
+      part.problem = std::move(problem);
+      part.rows = std::move(some);
+      part.problem.shape.n_q = static_cast<std::int64_t>(part.rows.size());
+      part.rounded = {0, rounded_K, rounded_V};
+      part.problem.Q = gather(files_.Q, batch, part.rows, part.rounded[0]);
+      rounded_inputs_[0] += part.rounded[0];
+      std::vector<std::int64_t> heads, row_numbers;
+      for (const RowOf& row : part.rows) {
+        heads.push_back(row.head);
+        row_numbers.push_back(row.row);
+      }
+      part.change = change_of(mask_, batch, heads, row_numbers, runs, scale_);
+    };
+    if (alike.size() == 1 && alike.begin()->first.second == Runs{{0, files_.K.rows}}) {
+      std::vector<Part> one(1);
+      fill(one[0], std::move(whole), alike.begin()->first.second, std::move(alike.begin()->second));
+      judge_parts(one, batch, false);
+      return;
+    }
     // Many small problems are shared out among the threads, a few at a time; few large ones share the threads.
     const bool many = alike.size() > options_.threads;
     const std::size_t at_once = many ? std::size_t{4} * options_.threads : 1;
     std::vector<Part> parts;
-    for (auto group = alike.begin(); group != alike.end();) {
-      parts.clear();
-      for (; group != alike.end() && parts.size() < at_once; ++group) {
-        const Runs& runs = group->first.second;
-        const bool alone = alike.size() == 1 && runs == Runs{{0, files_.K.rows}};
-        Part& part = parts.emplace_back();
-        part.problem = alone ? std::move(whole) : with_keys(whole, runs);
-        part.rows = std::move(group->second);
-        part.problem.shape.n_q = static_cast<std::int64_t>(part.rows.size());
-        part.problem.Q = gather(files_.Q, batch, part.rows, part.rounded[0]);
-        rounded_inputs_[0] += part.rounded[0];
-        part.rounded[1] = rounded_K;
-        part.rounded[2] = rounded_V;
+    for (auto& [alike_in, some] : alike) {
+      const Runs& runs = alike_in.second;
+      fill(parts.emplace_back(), with_keys(whole, runs), runs, std::move(some));
+      if (parts.size() == at_once) {
+        judge_parts(parts, batch, many);
+        parts.clear();
       }
-      reference::in_parallel(parts.size(), options_.threads, [&](std::size_t at) {
-        Part& part = parts[at];
-        const unsigned threads = many ? 1 : options_.threads;
-        part.truth = certify(part.problem, options_.mask.empty_row, threads);
-        const auto rounded = [&](std::size_t i) { return part.rounded[i] > 0; };
-        part.bounds = bounds_of(part.problem, part.truth, Dtype::f32,
-                                {rounded(0), rounded(1), rounded(2)}, false, threads);
-      });
-      for (Part& part : parts)
-        hear(part, batch);
     }
+    judge_parts(parts, batch, many);
   }
 
   Bounds bounds_of(const Problem& problem, const Truth& truth, Dtype output,
-                   const std::array<bool, 3>& rounded, bool output_rounded,
-                   unsigned threads) const {
+                   const std::array<bool, 3>& rounded, bool output_rounded, unsigned threads,
+                   const ScoreChange& change) const {
     LowPrecision low = roundings_of(declared_, problem);
     low.keys_visited = files_.K.rows;
     add_rounding(low.q, rounded[0]);
     add_rounding(low.k, rounded[1]);
     add_rounding(low.v, rounded[2]);
-    Bounds bounds = low_precision_bound(problem, low, true, threads);
+    Bounds bounds = low_precision_bound(problem, low, true, threads, change);
     finish_output(bounds, truth, output, output_rounded);
     return bounds;
   }
@@ -173,17 +177,34 @@ private:
   /// Rows of one problem.
   struct Part {
     Problem problem;
+    ScoreChange change;
     std::vector<RowOf> rows;
     std::array<std::int64_t, 3> rounded{}; ///< entries of Q, K and V
     Truth truth;
     Bounds bounds;
   };
 
+  /// `many`: each on one thread.
+  void judge_parts(std::vector<Part>& parts, std::int64_t batch, bool many) {
+    const unsigned threads = many ? 1 : options_.threads;
+    reference::in_parallel(parts.size(), options_.threads, [&](std::size_t at) {
+      Part& part = parts[at];
+      part.truth = certify(part.problem, part.change, options_.mask.empty_row, threads);
+      const auto rounded = [&](std::size_t i) { return part.rounded[i] > 0; };
+      part.bounds = bounds_of(part.problem, part.truth, Dtype::f32,
+                              {rounded(0), rounded(1), rounded(2)}, false, threads, part.change);
+    });
+    for (const Part& part : parts)
+      hear(part, batch);
+  }
+
   void hear(const Part& part, std::int64_t batch) {
     if (method_.empty() || part.problem.shape.n_kv > 0)
       method_ = part.truth.method;
-    rows_.add(part.problem, part.truth, part.bounds);
-    emulate_plain(part.problem, part.truth, part.bounds);
+    if (!part.change.any()) { // neither knows of changed scores
+      rows_.add(part.problem, part.truth, part.bounds);
+      emulate_plain(part.problem, part.truth, part.bounds);
+    }
     for (std::size_t o = 0; o < files_.O.size(); ++o)
       judge_output(o, part.problem, part.truth, part.bounds, batch, part.rows);
     if (files_.LSE)
@@ -324,13 +345,16 @@ std::vector<std::int64_t> evenly(std::int64_t count, std::int64_t most) {
   return rows;
 }
 
-std::int64_t rows_of_each_head(const Quartet& files, std::int64_t asked) {
+constexpr double kWideScore = 16.0; ///< of MPFR, in multiply-adds of certify
+
+std::int64_t rows_of_each_head(const Quartet& files, std::int64_t asked, bool changed_scores) {
   if (asked > 0)
     return asked;
   const double row = static_cast<double>(files.K.rows) *
                      static_cast<double>(files.Q.columns + files.V.columns + 1) *
                      static_cast<double>(files.Q.batches) * static_cast<double>(files.Q.heads);
-  return static_cast<std::int64_t>(std::clamp(kJudgeWork / std::max(1.0, row), 2.0, 0x1p40));
+  return static_cast<std::int64_t>(
+      std::clamp(kJudgeWork / std::max(1.0, changed_scores ? kWideScore * row : row), 2.0, 0x1p40));
 }
 
 void compare_bits(const Quartet& files, std::size_t which, JudgedOutput& output) {
@@ -435,7 +459,7 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
 
   Trial trial(files, options, record.scale, *record.declared, mask);
   const std::vector<std::int64_t> sample =
-      evenly(record.n_q, rows_of_each_head(files, options.rows));
+      evenly(record.n_q, rows_of_each_head(files, options.rows, options.mask.changes_scores()));
   const auto problems = static_cast<double>(record.batches * record.kv_heads);
   double done = 0.0;
   for (std::int64_t b = 0; b < record.batches; ++b)
@@ -491,11 +515,12 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
       compare_bits(files, o, output);
     if (output.judgement != Judgement::proved_wrong)
       continue;
-    const auto bounds_of = [&](const Problem& problem, const Truth& truth) {
+    const auto bounds_of = [&](const Problem& problem, const Truth& truth,
+                               const ScoreChange& change) {
       const auto& rounded = trial.rounded_inputs();
       return trial.bounds_of(problem, truth, files.O[o].array.dtype,
                              {rounded[0] > 0, rounded[1] > 0, rounded[2] > 0},
-                             trial.rounded_outputs() > 0, options.threads);
+                             trial.rounded_outputs() > 0, options.threads, change);
     };
     output.looks_like = reasons(
         {input, files, mask, options.mask, layout, record.scale, options.base2_LSE, bounds_of}, o,

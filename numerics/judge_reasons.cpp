@@ -208,21 +208,26 @@ bool explains(const Reading& reading, const Case& judged, std::size_t output, co
     const bool filled = runs.empty() && reading.in_empty_row != InEmptyRow::nothing;
     if (filled)
       runs = {{0, files.K.rows}};
-    differs = differs || runs != usual || (place.row == at.row && place.head == at.head);
+    differs = differs || reading.mask.changes_scores() || runs != usual || (place.row == at.row && place.head == at.head);
     const std::int64_t kv =
         reading.interleaved ? place.head % files.K.heads : place.head / files.group();
+    const bool plain_mean = filled && reading.in_empty_row == InEmptyRow::mean;
     Problem whole;
     whole.shape = {1, 1, files.K.rows, files.Q.columns, files.V.columns};
-    whole.scale = filled && reading.in_empty_row == InEmptyRow::mean ? 0.0f : judged.scale;
+    whole.scale = plain_mean ? 0.0f : judged.scale;
     whole.Q = read_floats(files.Q, place.batch, place.head, std::span(&place.row, 1), ignored);
     whole.K = read_floats(files.K, place.batch, kv, all_rows(files.K.rows), ignored);
     whole.V = read_floats(files.V, place.batch, kv, all_rows(files.V.rows), ignored);
     const Problem problem = with_keys(whole, runs);
     State state = reference::start_state(problem.shape);
     state.O = read_floats(O, place.batch, place.head, std::span(&place.row, 1), ignored);
-    const Truth truth = certify(problem, reading.mask.empty_row);
+    const ScoreChange change =
+        plain_mean ? ScoreChange{}
+                   : change_of(*mask, place.batch, std::span(&place.head, 1),
+                               std::span(&place.row, 1), runs, judged.scale);
+    const Truth truth = certify(problem, change, reading.mask.empty_row);
     const Judgement judgement =
-        judge(problem, state, truth, judged.bounds_of(problem, truth), false).judgement;
+        judge(problem, state, truth, judged.bounds_of(problem, truth, change), false).judgement;
     if (judgement == Judgement::proved_wrong || judgement == Judgement::undecided)
       return false;
   }
@@ -232,6 +237,12 @@ bool explains(const Reading& reading, const Case& judged, std::size_t output, co
 // ---------------------------------------------------------------------------------------------------
 // Known faults
 // ---------------------------------------------------------------------------------------------------
+
+BoundsOf unchanged(const Case& judged) {
+  return [&](const Problem& problem, const Truth& truth) {
+    return judged.bounds_of(problem, truth, {});
+  };
+}
 
 template <class Number>
 void copy_head(const Tensor<Number>& from, Tensor<Number>& to, std::int64_t head) {
@@ -247,7 +258,7 @@ std::vector<std::string> known_faults_under(const Case& judged, std::size_t outp
   const Place& at = worst.at;
   const Runs runs = judged.mask.permitted(at.batch, at.head, at.row);
   const std::int64_t columns = files.Q.columns + files.V.columns;
-  if (runs.empty() || files.K.rows > kDiagnosisEntries / std::max<std::int64_t>(1, columns))
+  if (runs.empty() || judged.asked.changes_scores() || files.K.rows > kDiagnosisEntries / std::max<std::int64_t>(1, columns))
     return {};
   std::vector<std::int64_t> rows{at.row};
   for (std::int64_t r = 0; r < files.Q.rows && rows.size() < kMostRows; ++r)
@@ -266,7 +277,7 @@ std::vector<std::string> known_faults_under(const Case& judged, std::size_t outp
   State state = reference::start_state(problem.shape);
   state.O = read_floats(files.O[output], at.batch, at.head, rows, ignored);
   std::vector<std::string> says;
-  for (const Suspect& suspect : suspects_of(problem, state, false, {}, judged.bounds_of))
+  for (const Suspect& suspect : suspects_of(problem, state, false, {}, unchanged(judged)))
     if (suspect.name != "causal") // its rows are others here
       says.push_back(to_string(suspect));
   return says;
@@ -372,7 +383,7 @@ std::vector<std::string> reasons(const Case& judged, std::size_t output, const J
     says = known_faults_under(judged, output, worst);
   else if (says.empty() && judged.files.K.rows > 0)
     says =
-        known_faults(judged.files, output, worst, judged.scale, judged.base2_LSE, judged.bounds_of);
+        known_faults(judged.files, output, worst, judged.scale, judged.base2_LSE, unchanged(judged));
   if (says.empty())
     says.emplace_back(kNoKnownPattern);
   return says;

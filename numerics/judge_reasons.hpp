@@ -16,6 +16,10 @@
 
 namespace fa1::numerics {
 
+/// Given what happens to the scores, too.
+using ChangedBoundsOf =
+    std::function<Bounds(const reference::Problem&, const reference::Truth&, const ScoreChange&)>;
+
 /// What was judged, and how.
 struct Case {
   const JudgeInput& input;
@@ -25,7 +29,7 @@ struct Case {
   Layout layout;
   float scale;
   bool base2_LSE;
-  const BoundsOf& bounds_of;
+  const ChangedBoundsOf& bounds_of;
 };
 
 /// Empty where O is finite. Else which inputs can make its first NaN or Inf, or that none can.

@@ -30,6 +30,7 @@
 
 #include "numerics/bounds.hpp"
 #include "numerics/formats.hpp"
+#include "numerics/score_change.hpp"
 #include "reference/problem.hpp"
 
 #include <cstdint>
@@ -67,8 +68,10 @@ Rounding rounding_of(const Format& format, bool truncates = false);
 LowPrecision roundings_of(const Declared& declared, const reference::Problem& problem);
 
 /// `gives_LSE`: LSE leaves the kernel as one fp32 number.
+/// `change`: of the scores of one batch-head; its derivation is in score_change.hpp.
 Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision& low,
-                           bool gives_LSE = false, unsigned threads = 1);
+                           bool gives_LSE = false, unsigned threads = 1,
+                           const ScoreChange& change = {});
 
 void round_output(Bounds& bounds, const reference::Truth& truth, const Format& format);
 

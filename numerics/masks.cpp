@@ -37,6 +37,18 @@ Array spread(Array array, const Mask::Extents& extents) {
   return array;
 }
 
+/// Of a spread array.
+std::vector<double> row_of(const Array& array, std::int64_t batch, std::int64_t head,
+                           std::int64_t row, const Run& run) {
+  std::vector<double> values(static_cast<std::size_t>(run.end - run.first));
+  read_block(array,
+             array.offset +
+                 static_cast<std::uint64_t>(batch * array.strides[0] + head * array.strides[1] +
+                                            row * array.strides[2] + run.first * array.strides[3]),
+             {1, 0}, {run.end - run.first, array.strides[3]}, values);
+  return values;
+}
+
 void add(Runs& runs, std::int64_t key) {
   if (!runs.empty() && runs.back().end == key)
     ++runs.back().end;
@@ -109,6 +121,12 @@ Mask::Mask(MaskOptions options, const Extents& extents)
                       options_.array->name, reference::name_of(options_.array->dtype)));
     options_.array = spread(std::move(*options_.array), extents);
   }
+  if (options_.bias) {
+    if (!reference::is_floating(options_.bias->dtype))
+      throw FileError(fmt::format("{}: is of type {}; want a bias of a floating type",
+                                  options_.bias->name, reference::name_of(options_.bias->dtype)));
+    options_.bias = spread(std::move(*options_.bias), extents);
+  }
 }
 
 std::int64_t Mask::length(std::int64_t batch, std::int64_t head) const {
@@ -127,27 +145,44 @@ Runs Mask::permitted(std::int64_t batch, std::int64_t head, std::int64_t row) co
   const std::int64_t end = options_.right ? std::min(keys, diagonal + *options_.right + 1) : keys;
   if (first >= end)
     return {};
-  if (!options_.array)
+  if (!options_.array && !options_.bias)
     return {{first, end}};
-  const Array& array = *options_.array;
-  std::vector<double> values(static_cast<std::size_t>(end - first));
-  read_block(array,
-             array.offset +
-                 static_cast<std::uint64_t>(batch * array.strides[0] + head * array.strides[1] +
-                                            row * array.strides[2] + first * array.strides[3]),
-             {1, 0}, {end - first, array.strides[3]}, values);
-  const bool floating = reference::is_floating(array.dtype);
+  std::vector<double> values, bias;
+  if (options_.array)
+    values = row_of(*options_.array, batch, head, row, {first, end});
+  if (options_.bias)
+    bias = row_of(*options_.bias, batch, head, row, {first, end});
+  const bool floating = options_.array && reference::is_floating(options_.array->dtype);
   Runs runs;
   for (std::int64_t j = first; j < end; ++j) {
-    const double value = values[static_cast<std::size_t>(j - first)];
-    if (floating && value != 0.0 && !(std::isinf(value) && value < 0.0))
-      throw FileError(fmt::format("{}: holds {:.6g}; want 0 or -inf in a mask of type {}",
-                                  array.name, value, reference::name_of(array.dtype)));
-    const bool permits = floating ? value == 0.0 : (value != 0.0) != options_.true_is_masked;
+    bool permits = true;
+    if (options_.array) {
+      const double value = values[static_cast<std::size_t>(j - first)];
+      if (floating && value != 0.0 && !(std::isinf(value) && value < 0.0))
+        throw FileError(
+            fmt::format("{}: holds {:.6g}; want 0 or -inf in a mask of type {}, or --bias",
+                        options_.array->name, value, reference::name_of(options_.array->dtype)));
+      permits = floating ? value == 0.0 : (value != 0.0) != options_.true_is_masked;
+    }
+    if (options_.bias) {
+      const double b = bias[static_cast<std::size_t>(j - first)];
+      if (std::isnan(b) || b > std::numeric_limits<float>::max())
+        throw FileError(fmt::format("{}: holds {:.6g}; want numbers of fp32, or -inf, in a bias",
+                                    options_.bias->name, b));
+      permits = permits && b >= std::numeric_limits<float>::lowest();
+    }
     if (permits)
       add(runs, j);
   }
   return runs;
+}
+
+std::vector<double> Mask::bias(std::int64_t batch, std::int64_t head, std::int64_t row,
+                               const Runs& runs) const {
+  std::vector<double> all;
+  for (const Run& run : runs)
+    std::ranges::copy(row_of(*options_.bias, batch, head, row, run), std::back_inserter(all));
+  return all;
 }
 
 std::vector<std::string> Mask::says() const {
@@ -174,6 +209,12 @@ std::vector<std::string> Mask::says() const {
         reference::is_floating(options_.array->dtype) ? "0 permits and -inf forbids"
         : options_.true_is_masked                     ? "true is masked"
                                                       : "true is permitted"));
+  if (options_.softcap > 0.0)
+    lines.push_back(fmt::format("softcap: {} tanh(s / {}){}", options_.softcap, options_.softcap,
+                                options_.tanh_approx ? " by tanh.approx" : ""));
+  if (options_.bias)
+    lines.push_back(fmt::format("bias: {}, added to scaled{} scores; -inf forbids",
+                                options_.bias->name, options_.softcap > 0.0 ? " and capped" : ""));
   return lines;
 }
 
@@ -204,8 +245,18 @@ std::vector<OtherMask> other_masks(const Mask& mask) {
     return others;
   const bool several =
       int{asked.band()} + int{!asked.lengths.empty()} + int{asked.array.has_value()} > 1;
-  {
-    MaskOptions& none = add_other("the mask is ignored: every key is counted");
+  if (asked.bias) {
+    add_other("the bias is ignored").bias.reset();
+    add_other("the bias is scaled with the scores: scale (q.k + b)").bias_is_scaled = true;
+  }
+  if (asked.bias && asked.softcap > 0.0)
+    add_other("the bias is added before the soft cap").cap_comes_last = true;
+  if (asked.softcap > 0.0)
+    add_other("the soft cap is ignored").softcap = 0.0;
+  if (asked.band() || !asked.lengths.empty() || asked.array) {
+    MaskOptions& none = add_other(several || asked.lengths.empty()
+                                      ? "the mask is ignored: every key is counted"
+                                      : "the key lengths are ignored: padding keys are counted");
     none.left = none.right = std::nullopt;
     none.lengths.clear();
     none.array.reset();
@@ -245,8 +296,6 @@ std::vector<OtherMask> other_masks(const Mask& mask) {
   if (!asked.lengths.empty()) {
     if (several)
       add_other("the key lengths are ignored: padding keys are counted").lengths.clear();
-    else
-      others.front().says = "the key lengths are ignored: padding keys are counted";
     const auto each = [&](std::string says, auto&& change) {
       for (std::int64_t& length : add_other(std::move(says)).lengths)
         length = change(length);

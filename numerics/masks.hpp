@@ -7,7 +7,8 @@
 ///                      counts, as FlashAttention has it). A causal mask is the band with right = 0
 ///           array      true (not 0) where the key is permitted; with true_is_masked where it is not. Of a floating
 ///                      type: 0 permits, -inf forbids, and nothing else may stand there
-/// Shapes    array: [n_kv], [n_q, n_kv], [h, n_q, n_kv] or [b, h, n_q, n_kv], aligned at the last axis as NumPy does,
+///           bias       -inf forbids; what it and a soft cap do to the scores of other keys: score_change.hpp
+/// Shapes    array, bias: [n_kv], [n_q, n_kv], [h, n_q, n_kv] or [b, h, n_q, n_kv], aligned at the last axis as NumPy does,
 ///           h being query heads; an axis of 1 is repeated. Lengths: one for each batch; where there is one batch,
 ///           also one for each query head (arrays of rank 3 have batch and head in one axis)
 /// Masked    A mask is structural: what stands in a forbidden key's K and V, NaN too, is no part of the row's
@@ -20,7 +21,7 @@
 /// Special   a row without a permitted key: O = 0 and LSE = -inf (EmptyRow::zero), or NaN both (EmptyRow::nan, what
 ///           the formula makes of 0 / 0)
 /// Errors    reference::FileError, one line: an array whose shape does not fit, lengths beyond n_kv, a number that is
-///           neither 0 nor -inf
+///           neither 0 nor -inf in a mask, NaN or +inf in a bias
 #pragma once
 
 #include "reference/files/array.hpp"
@@ -43,15 +44,22 @@ struct MaskOptions {
   std::vector<std::int64_t> lengths = {};            ///< none: all keys
   std::optional<reference::Array> array = {};
   bool true_is_masked = false;
+  std::optional<reference::Array> bias = {}; ///< added to the scaled scores; -inf forbids the key
+  double softcap = 0.0;        ///< C: s becomes C tanh(s / C) before the bias; 0: none
+  bool tanh_approx = false;    ///< by PTX's tanh.approx.f32
+  bool bias_is_scaled = false; ///< a fault: s + scale b
+  bool cap_comes_last = false; ///< a fault: C tanh((s + b) / C)
   EmptyRow empty_row = EmptyRow::zero;
 
   bool band() const { return left || right; }
-  bool any() const { return band() || !lengths.empty() || array; }
+  bool changes_scores() const { return bias || softcap > 0.0; }
+  bool any() const { return band() || !lengths.empty() || array || bias || softcap > 0.0; }
 };
 
 /// Keys from first on, before end.
 struct Run {
   std::int64_t first = 0, end = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): what the default compares with is no pointer
   auto operator<=>(const Run&) const = default;
 };
 using Runs = std::vector<Run>; ///< ascending, none empty, no two touch
@@ -73,6 +81,9 @@ public:
   Mask(MaskOptions options, const Extents& extents);
 
   Runs permitted(std::int64_t batch, std::int64_t head, std::int64_t row) const;
+  /// Of the keys in these runs.
+  std::vector<double> bias(std::int64_t batch, std::int64_t head, std::int64_t row,
+                           const Runs& runs) const;
   const MaskOptions& options() const { return options_; }
   const Extents& extents() const { return extents_; }
   std::vector<std::string> says() const; ///< what is masked, one sentence each

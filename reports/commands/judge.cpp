@@ -32,8 +32,8 @@ using numerics::JudgeRecord;
 struct Options {
   std::vector<std::string> files, o;
   std::string q, k, v, lse, scale, layout, arithmetic, rows;
-  std::string causal, window, key_lengths, mask, empty_row;
-  bool base2_lse = false, mask_true_is_masked = false, json = false;
+  std::string causal, window, key_lengths, mask, bias, softcap, empty_row;
+  bool base2_lse = false, mask_true_is_masked = false, tanh_approx = false, json = false;
 };
 
 // ---------------------------------------------------------------------------------------------------
@@ -155,6 +155,18 @@ numerics::MaskOptions mask_of(const Options& given) {
   if (given.mask_true_is_masked && given.mask.empty())
     throw UsageError("--mask-true-is-masked: there is no mask; want --mask too");
   mask.true_is_masked = given.mask_true_is_masked;
+  if (!given.bias.empty())
+    mask.bias = array_beside(given, given.bias);
+  if (!given.softcap.empty()) {
+    const auto cap = read_number<float>(given.softcap);
+    if (!cap || !(*cap > 0.0f) || !std::isfinite(*cap))
+      throw UsageError(
+          fmt::format("--softcap {}: want a finite fp32 number above 0", given.softcap));
+    mask.softcap = double{*cap};
+  }
+  if (given.tanh_approx && given.softcap.empty())
+    throw UsageError("--tanh-approx: there is no soft cap; want --softcap too");
+  mask.tanh_approx = given.tanh_approx;
   if (!given.empty_row.empty()) {
     if (given.empty_row != "zero" && given.empty_row != "nan")
       throw UsageError(unknown("--empty-row", given.empty_row, "zero, nan"));
@@ -412,6 +424,13 @@ Command add_judge(CLI::App& program) {
                   "[b, h, n_q, n_kv], an axis of 1 is repeated");
   app->add_flag("--mask-true-is-masked", options->mask_true_is_masked,
                 "In the mask true means forbidden");
+  app->add_option("--bias", options->bias,
+                  "Name, or file, of what is added to the scaled scores; shapes as --mask, -inf "
+                  "forbids");
+  app->add_option("--softcap", options->softcap,
+                  "C: scaled scores become C tanh(s / C), before the bias is added");
+  app->add_flag("--tanh-approx", options->tanh_approx,
+                "The soft cap is made by PTX's tanh.approx.f32, relative error 2^-11");
   app->add_option(
       "--empty-row", options->empty_row,
       "What is right where no key is permitted: zero (O = 0, LSE = -inf) or nan [zero]");

@@ -133,6 +133,8 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"judge README.md --causal left", "--causal 'left' is unknown; want one of top-left, bottom"},
       {"judge README.md --window 3", "--window 3: want LEFT,RIGHT"},
       {"judge README.md --empty-row 1", "--empty-row '1' is unknown; want one of zero, nan"},
+      {"judge README.md --softcap 0", "--softcap 0: want a finite fp32 number above 0"},
+      {"judge README.md --tanh-approx", "there is no soft cap; want --softcap too"},
       {"judge README.md --mask-true-is-masked", "there is no mask; want --mask too"},
       {"judge a b c d --key-lengths 3,x", "3,x: cannot be opened"},
       {"judge a b c d --q q", "'q' names an array in one file"},
