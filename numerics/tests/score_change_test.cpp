@@ -252,6 +252,28 @@ TEST_CASE("A hardware tanh is right only where it is declared", "[numerics][quic
   CHECK(judged(input, 1.0f, {.softcap = 2.0, .tanh_approx = true}) == Judgement::proved_right);
 }
 
+TEST_CASE("A kernel that starts its dot products from the bias is inside the bound",
+          "[numerics][quick]") {
+  // Each of 64 products is lost beside a bias of 1024, of which it is 0.49 ulp: both scores become 1024.
+  const float product = 0.49f * 0x1p-13f;
+  std::vector<float> K(128);
+  std::fill(K.begin(), K.begin() + 64, product);
+  JudgeInput input{f32("Q", {1, 64}, std::vector<float>(64, 1.0f)),
+                   f32("K", {2, 64}, K),
+                   f32("V", {2, 1}, {0, 1}),
+                   {f32("O", {1, 1}, {0.5f})},
+                   {}};
+  REQUIRE(1024.0f + product == 1024.0f);
+
+  const auto output = numerics::judge_files(
+                          input, {.scale = 1.0f, .mask = {.bias = f32("bias", {2}, {1024, 1024})}})
+                          .outputs.at(0);
+
+  CHECK(output.judgement != Judgement::proved_wrong);
+  CHECK(output.judgement != Judgement::undecided);
+  CHECK(output.errors.max_fraction > 0.25);
+}
+
 TEST_CASE("A bias that holds NaN, +inf or whole numbers is refused", "[numerics][quick]") {
   using Catch::Matchers::ContainsSubstring;
   const Problem problem = small();
