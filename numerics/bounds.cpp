@@ -256,6 +256,25 @@ struct Scores {
       largest_scaled = std::max(largest_scaled, x.abs);
     }
   }
+  /// Keys so far below the maximum that they weigh nothing in any kernel may lie beyond fp32.
+  void change(const ScoreChange& by, std::int64_t d, std::int64_t r, double stat_dot) {
+    double lowest_maximum = -kInfinity;
+    for (std::size_t j = 0; j < s.size(); ++j) {
+      const BoundedScore x =
+          change_score(by, {s[j], abs[j], eta[j]}, d, r, static_cast<std::int64_t>(j));
+      s[j] = x.s;
+      abs[j] = x.size + x.expected / stat_dot;
+      eta[j] = x.eta;
+      lowest_maximum = std::max(lowest_maximum, x.s - x.eta);
+    }
+    for (std::size_t j = 0; j < s.size(); ++j) {
+      if (s[j] + eta[j] + kFar < lowest_maximum) {
+        s[j] = lowest_maximum - kFar;
+        abs[j] = eta[j] = 0.0;
+      }
+      largest_scaled = std::max(largest_scaled, abs[j]);
+    }
+  }
   void weigh(double M) {
     for (std::size_t j = 0; j < s.size(); ++j)
       p[j] = std::exp(s[j] - M);
@@ -537,7 +556,7 @@ Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmet
 }
 
 Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision& low,
-                           bool gives_LSE, unsigned threads) {
+                           bool gives_LSE, unsigned threads, const ScoreChange& change) {
   const reference::Shape& shape = problem.shape;
   kernels::Arithmetic arithmetic;
   arithmetic.known = false;
@@ -546,7 +565,7 @@ Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision
   bounds.obstacle = obstacle_in_inputs(problem, shape.n_kv, arithmetic.largest_weight());
   if (!bounds.obstacle.empty() || shape.n_kv == 0)
     return bounds;
-  Roundings roundings(arithmetic, shape.n_kv, shape.d, false);
+  Roundings roundings(arithmetic, std::max(shape.n_kv, low.keys_visited), shape.d, false);
   roundings.multiply_low(low, problem);
   const auto rows = static_cast<std::size_t>(shape.batch_heads * shape.n_q);
   std::vector<std::string> overflows(rows);
@@ -555,6 +574,8 @@ Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision
     const auto r = static_cast<std::int64_t>(at) % shape.n_q;
     Scores scores;
     scores.compute(problem, bh, r, roundings.gamma_dot, roundings.score_floor);
+    if (change.any())
+      scores.change(change, shape.d, r, roundings.stat_dot);
     overflows[at] = overflow_in_scores(scores, shape, r);
     if (!overflows[at].empty())
       return;

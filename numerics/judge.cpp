@@ -4,17 +4,21 @@
 #include "numerics/judge_files.hpp"
 #include "numerics/judge_reasons.hpp"
 #include "numerics/judge_sums.hpp"
+#include "numerics/masks.hpp"
 #include "numerics/ulp.hpp"
 #include "reference/certified.hpp"
 #include "reference/finite.hpp"
+#include "reference/parallel.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <set>
+#include <utility>
 
 namespace fa1::numerics {
 namespace {
@@ -73,41 +77,77 @@ struct RowOf {
 
 class Trial {
 public:
-  Trial(const Quartet& files, const JudgeOptions& options, float scale, const Declared& declared)
-      : files_(files), options_(options), scale_(scale), declared_(declared) {
+  Trial(const Quartet& files, const JudgeOptions& options, float scale, const Declared& declared,
+        const Mask& mask)
+      : files_(files), options_(options), scale_(scale), declared_(declared), mask_(mask) {
     for (const Heads& O : files.O)
       outputs_.emplace_back(O.array.name);
   }
 
-  /// The rows are judged in problems of those whose q is finite, and of the others: a NaN in one row excuses no
-  /// other.
+  /// The rows are judged in problems of those that may see the same keys and whose q is finite, and of the others: a
+  /// NaN in one row excuses no other.
   void judge(std::int64_t batch, std::int64_t kv_head, const std::vector<RowOf>& rows) {
-    Problem problem;
-    problem.scale = scale_;
+    Problem whole;
+    whole.shape = {1, 0, files_.K.rows, files_.Q.columns, files_.V.columns};
+    whole.scale = scale_;
     std::int64_t rounded_K = 0, rounded_V = 0;
-    problem.K = read_floats(files_.K, batch, kv_head, all_rows(files_.K.rows), rounded_K);
-    problem.V = read_floats(files_.V, batch, kv_head, all_rows(files_.V.rows), rounded_V);
+    whole.K = read_floats(files_.K, batch, kv_head, all_rows(files_.K.rows), rounded_K);
+    whole.V = read_floats(files_.V, batch, kv_head, all_rows(files_.V.rows), rounded_V);
     rounded_inputs_[1] += rounded_K;
     rounded_inputs_[2] += rounded_V;
-    std::vector<RowOf> finite, not_finite;
+    std::map<std::pair<bool, Runs>, std::vector<RowOf>> alike;
     for (const RowOf& row : rows) {
       std::int64_t ignored = 0;
       const Tensor<float> q =
           read_floats(files_.Q, batch, row.head, std::span(&row.row, 1), ignored);
-      (reference::all_finite(q.elements()) ? finite : not_finite).push_back(row);
+      Runs runs = mask_.permitted(batch, row.head, row.row);
+      empty_rows_ += runs.empty() ? 1 : 0;
+      alike[{!reference::all_finite(q.elements()), std::move(runs)}].push_back(row);
     }
-    for (const auto& some : {finite, not_finite})
-      if (!some.empty())
-        judge_rows(problem, batch, some, {rounded_K > 0, rounded_V > 0});
+    const auto fill = [&](Part& part, Problem problem, const Runs& runs, std::vector<RowOf> some) {
+      part.problem = std::move(problem);
+      part.rows = std::move(some);
+      part.problem.shape.n_q = static_cast<std::int64_t>(part.rows.size());
+      part.rounded = {0, rounded_K, rounded_V};
+      part.problem.Q = gather(files_.Q, batch, part.rows, part.rounded[0]);
+      rounded_inputs_[0] += part.rounded[0];
+      std::vector<std::int64_t> heads, row_numbers;
+      for (const RowOf& row : part.rows) {
+        heads.push_back(row.head);
+        row_numbers.push_back(row.row);
+      }
+      part.change = change_of(mask_, batch, heads, row_numbers, runs, scale_);
+    };
+    if (alike.size() == 1 && alike.begin()->first.second == Runs{{0, files_.K.rows}}) {
+      std::vector<Part> one(1);
+      fill(one[0], std::move(whole), alike.begin()->first.second, std::move(alike.begin()->second));
+      judge_parts(one, batch, false);
+      return;
+    }
+    // Many small problems are shared out among the threads, a few at a time; few large ones share the threads.
+    const bool many = alike.size() > options_.threads;
+    const std::size_t at_once = many ? std::size_t{4} * options_.threads : 1;
+    std::vector<Part> parts;
+    for (auto& [alike_in, some] : alike) {
+      const Runs& runs = alike_in.second;
+      fill(parts.emplace_back(), with_keys(whole, runs), runs, std::move(some));
+      if (parts.size() == at_once) {
+        judge_parts(parts, batch, many);
+        parts.clear();
+      }
+    }
+    judge_parts(parts, batch, many);
   }
 
   Bounds bounds_of(const Problem& problem, const Truth& truth, Dtype output,
-                   const std::array<bool, 3>& rounded, bool output_rounded) const {
+                   const std::array<bool, 3>& rounded, bool output_rounded, unsigned threads,
+                   const ScoreChange& change) const {
     LowPrecision low = roundings_of(declared_, problem);
+    low.keys_visited = files_.K.rows;
     add_rounding(low.q, rounded[0]);
     add_rounding(low.k, rounded[1]);
     add_rounding(low.v, rounded[2]);
-    Bounds bounds = low_precision_bound(problem, low, true, options_.threads);
+    Bounds bounds = low_precision_bound(problem, low, true, threads, change);
     finish_output(bounds, truth, output, output_rounded);
     return bounds;
   }
@@ -123,6 +163,7 @@ public:
   const std::string& truth() const { return method_; }
   const std::array<std::int64_t, 3>& rounded_inputs() const { return rounded_inputs_; }
   std::int64_t rounded_outputs() const { return rounded_outputs_; }
+  std::int64_t empty_rows() const { return empty_rows_; }
 
 private:
   static void finish_output(Bounds& bounds, const Truth& truth, Dtype output, bool rounded) {
@@ -133,23 +174,41 @@ private:
             kU * (std::fabs(truth.O.elements()[e].hi) + bounds.O.elements()[e]) + 0x1p-149;
   }
 
-  void judge_rows(Problem& problem, std::int64_t batch, const std::vector<RowOf>& rows,
-                  std::array<bool, 2> rounded_K_V) {
-    const auto count = static_cast<std::int64_t>(rows.size());
-    problem.shape = {1, count, files_.K.rows, files_.Q.columns, files_.V.columns};
-    std::int64_t rounded_Q = 0;
-    problem.Q = gather(files_.Q, batch, rows, rounded_Q);
-    rounded_inputs_[0] += rounded_Q;
-    const Truth truth = reference::certify(problem, options_.threads);
-    method_ = truth.method;
-    const Bounds bounds = bounds_of(problem, truth, Dtype::f32,
-                                    {rounded_Q > 0, rounded_K_V[0], rounded_K_V[1]}, false);
-    rows_.add(problem, truth, bounds);
-    emulate_plain(problem, truth, bounds);
+  /// Rows of one problem.
+  struct Part {
+    Problem problem;
+    ScoreChange change;
+    std::vector<RowOf> rows;
+    std::array<std::int64_t, 3> rounded{}; ///< entries of Q, K and V
+    Truth truth;
+    Bounds bounds;
+  };
+
+  /// `many`: each on one thread.
+  void judge_parts(std::vector<Part>& parts, std::int64_t batch, bool many) {
+    const unsigned threads = many ? 1 : options_.threads;
+    reference::in_parallel(parts.size(), options_.threads, [&](std::size_t at) {
+      Part& part = parts[at];
+      part.truth = certify(part.problem, part.change, options_.mask.empty_row, threads);
+      const auto rounded = [&](std::size_t i) { return part.rounded[i] > 0; };
+      part.bounds = bounds_of(part.problem, part.truth, Dtype::f32,
+                              {rounded(0), rounded(1), rounded(2)}, false, threads, part.change);
+    });
+    for (const Part& part : parts)
+      hear(part, batch);
+  }
+
+  void hear(const Part& part, std::int64_t batch) {
+    if (method_.empty() || part.problem.shape.n_kv > 0)
+      method_ = part.truth.method;
+    if (!part.change.any()) { // neither knows of changed scores
+      rows_.add(part.problem, part.truth, part.bounds);
+      emulate_plain(part.problem, part.truth, part.bounds);
+    }
     for (std::size_t o = 0; o < files_.O.size(); ++o)
-      judge_output(o, problem, truth, bounds, batch, rows);
+      judge_output(o, part.problem, part.truth, part.bounds, batch, part.rows);
     if (files_.LSE)
-      judge_LSE(problem, truth, bounds, batch, rows);
+      judge_LSE(part.problem, part.truth, part.bounds, batch, part.rows);
   }
 
   static Tensor<float> gather(const Heads& heads, std::int64_t batch,
@@ -267,12 +326,13 @@ private:
   const JudgeOptions& options_;
   float scale_;
   const Declared& declared_;
+  const Mask& mask_;
   std::vector<OutputSums> outputs_;
   ErrorSums plain_;
   RowSums rows_;
   std::string method_;
   std::array<std::int64_t, 3> rounded_inputs_{};
-  std::int64_t rounded_outputs_ = 0;
+  std::int64_t rounded_outputs_ = 0, empty_rows_ = 0;
 };
 
 /// So many of [0, count), evenly spaced, first and last among them.
@@ -285,13 +345,16 @@ std::vector<std::int64_t> evenly(std::int64_t count, std::int64_t most) {
   return rows;
 }
 
-std::int64_t rows_of_each_head(const Quartet& files, std::int64_t asked) {
+constexpr double kWideScore = 16.0; ///< of MPFR, in multiply-adds of certify
+
+std::int64_t rows_of_each_head(const Quartet& files, std::int64_t asked, bool changed_scores) {
   if (asked > 0)
     return asked;
   const double row = static_cast<double>(files.K.rows) *
                      static_cast<double>(files.Q.columns + files.V.columns + 1) *
                      static_cast<double>(files.Q.batches) * static_cast<double>(files.Q.heads);
-  return static_cast<std::int64_t>(std::clamp(kJudgeWork / std::max(1.0, row), 2.0, 0x1p40));
+  return static_cast<std::int64_t>(
+      std::clamp(kJudgeWork / std::max(1.0, changed_scores ? kWideScore * row : row), 2.0, 0x1p40));
 }
 
 void compare_bits(const Quartet& files, std::size_t which, JudgedOutput& output) {
@@ -317,7 +380,7 @@ void compare_bits(const Quartet& files, std::size_t which, JudgedOutput& output)
 }
 
 void say_what_was_assumed(const JudgeInput& input, const JudgeOptions& options,
-                          const Quartet& files, JudgeRecord& record) {
+                          const Quartet& files, const Mask& mask, JudgeRecord& record) {
   auto& says = record.assumed;
   const std::size_t rank = input.Q.shape.size();
   if (rank == 2)
@@ -336,7 +399,7 @@ void say_what_was_assumed(const JudgeInput& input, const JudgeOptions& options,
                   options.scale ? "" : fmt::format(" (assumed: fp32(1/sqrt {}))", record.d)));
   says.push_back(fmt::format("arithmetic: {}: {}{}", record.declared->id, record.declared->says,
                              options.declared == nullptr ? " (guessed from the types)" : ""));
-  says.emplace_back("masks: none");
+  std::ranges::copy(mask.says(), std::back_inserter(says));
   if (input.LSE)
     says.push_back(options.base2_LSE ? "LSE: to base 2" : "LSE: natural logarithm");
 }
@@ -382,7 +445,8 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
   record.scale = options.scale.value_or(
       record.d == 0 ? 1.0f : static_cast<float>(1.0 / std::sqrt(static_cast<double>(record.d))));
   record.declared = options.declared == nullptr ? &guessed(input) : options.declared;
-  say_what_was_assumed(input, options, files, record);
+  const Mask mask(options.mask, {record.batches, record.query_heads, record.n_q, record.n_kv});
+  say_what_was_assumed(input, options, files, mask, record);
 
   const NotFinite in_Q = scan(files.Q), in_K = scan(files.K), in_V = scan(files.V);
   std::vector<NotFinite> in_O;
@@ -393,9 +457,9 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
       bad_rows.insert({at.batch, at.head, at.row});
   }
 
-  Trial trial(files, options, record.scale, *record.declared);
+  Trial trial(files, options, record.scale, *record.declared, mask);
   const std::vector<std::int64_t> sample =
-      evenly(record.n_q, rows_of_each_head(files, options.rows));
+      evenly(record.n_q, rows_of_each_head(files, options.rows, options.mask.changes_scores()));
   const auto problems = static_cast<double>(record.batches * record.kv_heads);
   double done = 0.0;
   for (std::int64_t b = 0; b < record.batches; ++b)
@@ -417,6 +481,7 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
     }
 
   record.truth = trial.truth();
+  record.empty_rows = trial.empty_rows();
   record.rows = trial.rows();
   record.plain = trial.plain();
   record.outputs = trial.outputs();
@@ -426,6 +491,11 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
           ? fmt::format("rows: all {}", all)
           : fmt::format("rows: {} of {}, evenly spaced (--rows all judges all)", record.rows_judged,
                         all));
+  if (record.empty_rows > 0)
+    record.assumed.push_back(fmt::format(
+        "{} of these rows have no permitted key: {} is right there (--empty-row {} is the other)",
+        record.empty_rows, options.mask.empty_row == EmptyRow::zero ? "O = 0, LSE = -inf" : "NaN",
+        options.mask.empty_row == EmptyRow::zero ? "nan" : "zero"));
   for (std::size_t i = 0; i < 3; ++i)
     if (const std::int64_t count = trial.rounded_inputs()[i]; count > 0)
       record.assumed.push_back(
@@ -440,19 +510,21 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
     JudgedOutput& output = record.outputs[o];
     if (!output.worst)
       output.why = "there is no output element";
-    output.not_finite = triage(files, files.O[o].array.dtype, in_O[o], in_Q, in_K, in_V);
+    output.not_finite = triage(files, mask, files.O[o].array.dtype, in_O[o], in_Q, in_K, in_V);
     if (o > 0)
       compare_bits(files, o, output);
     if (output.judgement != Judgement::proved_wrong)
       continue;
-    const auto bounds_of = [&](const Problem& problem, const Truth& truth) {
+    const auto bounds_of = [&](const Problem& problem, const Truth& truth,
+                               const ScoreChange& change) {
       const auto& rounded = trial.rounded_inputs();
       return trial.bounds_of(problem, truth, files.O[o].array.dtype,
                              {rounded[0] > 0, rounded[1] > 0, rounded[2] > 0},
-                             trial.rounded_outputs() > 0);
+                             trial.rounded_outputs() > 0, options.threads, change);
     };
-    output.looks_like =
-        reasons(input, files, o, *output.worst, layout, record.scale, options.base2_LSE, bounds_of);
+    output.looks_like = reasons(
+        {input, files, mask, options.mask, layout, record.scale, options.base2_LSE, bounds_of}, o,
+        output.wrong_O ? *output.wrong_O : *output.worst);
   }
   return record;
 }

@@ -8,6 +8,7 @@
 ///           heads may be a multiple of the KV heads: query head h meets KV head h / (query heads / KV heads). d of V
 ///           may differ. LSE: the same without the last axis, [b, h, n] whatever the layout, or [b, n, h] where only
 ///           that fits
+/// Masks     masks.hpp: each row is judged in the problem of the keys that it may see
 /// Inputs    enter as fp32 numbers. Entries of f64 arrays that are none are rounded to nearest and counted, and the
 ///           bound covers that rounding, so a kernel that took them either way is judged rightly; beyond the range
 ///           of fp32 they are refused. The same for f64 outputs
@@ -20,6 +21,7 @@
 
 #include "numerics/diagnosis.hpp"
 #include "numerics/low_precision.hpp"
+#include "numerics/masks.hpp"
 #include "numerics/verdict.hpp"
 #include "reference/files/array.hpp"
 
@@ -51,6 +53,7 @@ struct JudgeOptions {
   const Declared* declared = nullptr; ///< guessed from the arrays' types where nothing is said
   std::int64_t rows = 0; ///< of each query head; 0: see above; more than there are: all
   bool base2_LSE = false;
+  MaskOptions mask = {};
   unsigned threads = 1;
   std::function<void(double part)> done = {}; ///< called with what has been done of 1
 };
@@ -82,8 +85,9 @@ struct JudgedErrors {
 struct JudgedOutput {
   std::string name;
   Judgement judgement = Judgement::proved_right;
-  std::string why;             ///< of the worst element
-  std::optional<Judged> worst; ///< the element that decided, else the one closest to its bound
+  std::string why;               ///< of the worst element
+  std::optional<Judged> worst;   ///< the element that decided, else the one closest to its bound
+  std::optional<Judged> wrong_O; ///< of O alone, the farthest of those proved wrong
   std::array<std::int64_t, 4> elements{}; ///< in the order of Judgement
   JudgedErrors errors;
   std::vector<Judged> worst_ten;       ///< proved wrong, the farthest from their bound first
@@ -111,6 +115,7 @@ struct JudgeRecord {
   float scale = 1.0f;
   const Declared* declared = nullptr;
   std::int64_t rows_judged = 0; ///< of batches * query_heads * n_q
+  std::int64_t empty_rows = 0;  ///< of those judged: no key is permitted
   std::string truth;            ///< how it was made
   RowStatistics rows;
   JudgedErrors plain; ///< of a plain implementation in the declared arithmetic, on the same rows

@@ -19,6 +19,12 @@ constexpr std::int64_t kEntriesAtOnce = std::int64_t{1} << 18;
                               reference::shape_text(array.shape), want));
 }
 
+void require_floating(const Array& array) {
+  if (!reference::is_floating(array.dtype))
+    throw FileError(fmt::format("{}: is of type {}; want f64, f32, f16, bf16 or fp8", array.name,
+                                reference::name_of(array.dtype)));
+}
+
 void require_same(const Heads& one, const Heads& other, std::string_view axis, std::int64_t a,
                   std::int64_t b, Layout layout) {
   if (a != b)
@@ -50,6 +56,7 @@ FormatId format_of(reference::Dtype dtype) {
 }
 
 Heads heads_of(const Array& array, Layout layout) {
+  require_floating(array);
   Heads heads{array};
   const auto& shape = array.shape;
   const auto& strides = array.strides;
@@ -74,6 +81,7 @@ Heads heads_of(const Array& array, Layout layout) {
 }
 
 Heads heads_of_LSE(const Array& array, const Heads& O, Layout layout) {
+  require_floating(array);
   Heads heads{array};
   heads.batches = O.batches;
   heads.heads = O.heads;

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <optional>
+#include <set>
 #include <utility>
 
 namespace fa1::numerics {
@@ -36,8 +38,13 @@ struct Causes {
   double largest_dot = 0.0, largest_value = 0.0;
 };
 
-Causes causes_of(const Quartet& files, const Place& at) {
+Causes causes_of(const Quartet& files, const Mask& mask, const Place& at) {
   Causes causes;
+  const Runs permitted = mask.permitted(at.batch, at.head, at.row);
+  if (permitted.empty()) {
+    causes.found.emplace_back("the softmax of no score: its row has no permitted key");
+    return causes;
+  }
   const std::int64_t kv_head = at.head / files.group();
   const auto say = [&](const char* tensor, std::int64_t head, std::int64_t row, std::int64_t column,
                        double value, const char* reaches) {
@@ -53,17 +60,21 @@ Causes causes_of(const Quartet& files, const Place& at) {
   bool said_K = false, said_V = false;
   for (std::int64_t j = 0; j < files.K.rows; ++j) {
     const std::vector<double> k = row_of(files.K, at.batch, kv_head, j);
+    const bool forbidden = !contains(permitted, j);
     double dot = 0.0;
     for (std::size_t i = 0; i < k.size(); ++i) {
       if (!std::isfinite(k[i]) && !std::exchange(said_K, true))
         say("K", kv_head, j, static_cast<std::int64_t>(i), k[i],
-            "it reaches every row of the head");
+            forbidden ? "the mask forbids that key, but NaN or Inf + -inf is NaN"
+                      : "it reaches every row that may see the key");
       dot += std::fabs(q[i] * k[i]);
     }
     causes.largest_dot = std::max(causes.largest_dot, dot);
     const double v = row_of(files.V, at.batch, kv_head, j)[static_cast<std::size_t>(at.column)];
     if (!std::isfinite(v) && !std::exchange(said_V, true))
-      say("V", kv_head, j, at.column, v, "it reaches this column of every row");
+      say("V", kv_head, j, at.column, v,
+          forbidden ? "the mask forbids that key, but 0 times NaN or Inf is NaN"
+                    : "it reaches this column of every row that may see the key");
     causes.largest_value = std::max(causes.largest_value, std::fabs(v));
   }
   return causes;
@@ -73,12 +84,17 @@ Causes causes_of(const Quartet& files, const Place& at) {
 // Other readings of the files
 // ---------------------------------------------------------------------------------------------------
 
+/// What a row without a permitted key gets in the place of its convention.
+enum class InEmptyRow : std::uint8_t { nothing, attention, mean };
+
 struct Reading {
   std::string says;
   JudgeInput input;
+  MaskOptions mask;
   Layout layout = Layout::bhnd;
-  bool interleaved = false; ///< query head h meets KV head h mod KV heads
-  bool transposed = false;  ///< head and row of an element change places
+  bool interleaved = false;                      ///< query head h meets KV head h mod KV heads
+  bool transposed = false;                       ///< head and row of an element change places
+  InEmptyRow in_empty_row = InEmptyRow::nothing; ///< of every key
 };
 
 /// The same bytes read as if the last two axes were stored the other way.
@@ -93,10 +109,13 @@ reference::Array strides_ignored(reference::Array array) {
   return array;
 }
 
-std::vector<Reading> other_readings(const JudgeInput& input, const Quartet& files, Layout layout) {
+std::vector<Reading> other_readings(const Case& judged, const Place& worst) {
+  const JudgeInput& input = judged.input;
+  const Quartet& files = judged.files;
+  const Layout layout = judged.layout;
   std::vector<Reading> readings;
   const auto add = [&](std::string says) -> Reading& {
-    readings.push_back({std::move(says), input, layout});
+    readings.push_back({std::move(says), judged.input, judged.asked, judged.layout});
     return readings.back();
   };
   if (input.Q.shape.size() == 4) {
@@ -130,15 +149,42 @@ std::vector<Reading> other_readings(const JudgeInput& input, const Quartet& file
     ignored("K", &JudgeInput::K);
     ignored("V", &JudgeInput::V);
   }
+  for (OtherMask& other : other_masks(judged.mask))
+    add(std::move(other.says)).mask = std::move(other.options);
+  if (judged.mask.permitted(worst.batch, worst.head, worst.row).empty()) {
+    const bool zero = judged.asked.empty_row == EmptyRow::zero;
+    add(fmt::format("a row without a permitted key is {}: it is right with --empty-row {}",
+                    zero ? "NaN" : "0", zero ? "nan" : "zero"))
+        .mask.empty_row = zero ? EmptyRow::nan : EmptyRow::zero;
+    add("forbidden scores get a finite number instead of -inf: where no key is permitted, the "
+        "softmax undoes it and the row attends to every key")
+        .in_empty_row = InEmptyRow::attention;
+    add("forbidden scores get a finite number, such as -FLT_MAX, beside which the scores vanish: "
+        "where no key is permitted, the row is the mean of V")
+        .in_empty_row = InEmptyRow::mean;
+  }
   return readings;
 }
 
-/// Is every row asked right? The worst one is among them.
-bool explains(const Reading& reading, std::size_t output, const Place& worst, float scale,
-              const BoundsOf& bounds_of) {
+/// The ends, the middle and their neighbours.
+std::set<std::int64_t> some_of(std::int64_t count) {
+  std::set<std::int64_t> some;
+  for (const std::int64_t at :
+       {std::int64_t{0}, std::int64_t{1}, count / 4, count / 2, count - 2, count - 1})
+    if (at >= 0 && at < count)
+      some.insert(at);
+  return some;
+}
+
+/// Is every row asked right? The worst one is among them. A row that has no permitted key only in this reading tells
+/// nothing: its convention is unknown.
+bool explains(const Reading& reading, const Case& judged, std::size_t output, const Place& worst) {
   Quartet files;
+  std::optional<Mask> mask;
   try {
     files = quartet_of(reading.input, reading.layout);
+    mask.emplace(reading.mask,
+                 Mask::Extents{files.Q.batches, files.Q.heads, files.Q.rows, files.K.rows});
   } catch (const FileError&) {
     return false;
   }
@@ -148,37 +194,93 @@ bool explains(const Reading& reading, std::size_t output, const Place& worst, fl
   const Heads& O = files.O[output];
   std::vector<Place> places{at};
   for (const std::int64_t h : {std::int64_t{0}, O.heads / 2, O.heads - 1})
-    for (const std::int64_t r : {std::int64_t{0}, O.rows / 2, O.rows - 1})
+    for (const std::int64_t r : some_of(O.rows))
       places.push_back({at.batch, h, r, 0});
+  const bool same_places = !reading.transposed;
+  bool differs = false;
   std::int64_t ignored = 0;
   for (const Place& place : places) {
+    Runs runs = mask->permitted(place.batch, place.head, place.row);
+    const Runs usual =
+        same_places ? judged.mask.permitted(place.batch, place.head, place.row) : runs;
+    if (runs.empty() && !usual.empty())
+      continue;
+    const bool filled = runs.empty() && reading.in_empty_row != InEmptyRow::nothing;
+    if (filled)
+      runs = {{0, files.K.rows}};
+    differs = differs || reading.mask.changes_scores() || runs != usual || (place.row == at.row && place.head == at.head);
     const std::int64_t kv =
         reading.interleaved ? place.head % files.K.heads : place.head / files.group();
-    Problem problem;
-    problem.shape = {1, 1, files.K.rows, files.Q.columns, files.V.columns};
-    problem.scale = scale;
-    problem.Q = read_floats(files.Q, place.batch, place.head, std::span(&place.row, 1), ignored);
-    problem.K = read_floats(files.K, place.batch, kv, all_rows(files.K.rows), ignored);
-    problem.V = read_floats(files.V, place.batch, kv, all_rows(files.V.rows), ignored);
+    const bool plain_mean = filled && reading.in_empty_row == InEmptyRow::mean;
+    Problem whole;
+    whole.shape = {1, 1, files.K.rows, files.Q.columns, files.V.columns};
+    whole.scale = plain_mean ? 0.0f : judged.scale;
+    whole.Q = read_floats(files.Q, place.batch, place.head, std::span(&place.row, 1), ignored);
+    whole.K = read_floats(files.K, place.batch, kv, all_rows(files.K.rows), ignored);
+    whole.V = read_floats(files.V, place.batch, kv, all_rows(files.V.rows), ignored);
+    const Problem problem = with_keys(whole, runs);
     State state = reference::start_state(problem.shape);
     state.O = read_floats(O, place.batch, place.head, std::span(&place.row, 1), ignored);
-    const Truth truth = reference::certify(problem);
+    const ScoreChange change =
+        plain_mean ? ScoreChange{}
+                   : change_of(*mask, place.batch, std::span(&place.head, 1),
+                               std::span(&place.row, 1), runs, judged.scale);
+    const Truth truth = certify(problem, change, reading.mask.empty_row);
     const Judgement judgement =
-        judge(problem, state, truth, bounds_of(problem, truth), false).judgement;
+        judge(problem, state, truth, judged.bounds_of(problem, truth, change), false).judgement;
     if (judgement == Judgement::proved_wrong || judgement == Judgement::undecided)
       return false;
   }
-  return true;
+  return differs;
 }
 
 // ---------------------------------------------------------------------------------------------------
 // Known faults
 // ---------------------------------------------------------------------------------------------------
 
+BoundsOf unchanged(const Case& judged) {
+  return [&](const Problem& problem, const Truth& truth) {
+    return judged.bounds_of(problem, truth, {});
+  };
+}
+
 template <class Number>
 void copy_head(const Tensor<Number>& from, Tensor<Number>& to, std::int64_t head) {
   for (std::int64_t r = 0; r < from.rows(); ++r)
     std::ranges::copy(from.row(0, r), to.row(head, r).begin());
+}
+
+/// Rows of a head that may see the same keys, as one problem.
+std::vector<std::string> known_faults_under(const Case& judged, std::size_t output,
+                                            const Judged& worst) {
+  constexpr std::size_t kMostRows = 64;
+  const Quartet& files = judged.files;
+  const Place& at = worst.at;
+  const Runs runs = judged.mask.permitted(at.batch, at.head, at.row);
+  const std::int64_t columns = files.Q.columns + files.V.columns;
+  if (runs.empty() || judged.asked.changes_scores() || files.K.rows > kDiagnosisEntries / std::max<std::int64_t>(1, columns))
+    return {};
+  std::vector<std::int64_t> rows{at.row};
+  for (std::int64_t r = 0; r < files.Q.rows && rows.size() < kMostRows; ++r)
+    if (r != at.row && judged.mask.permitted(at.batch, at.head, r) == runs)
+      rows.push_back(r);
+  const std::int64_t kv = at.head / files.group();
+  std::int64_t ignored = 0;
+  Problem whole;
+  whole.shape = {1, static_cast<std::int64_t>(rows.size()), files.K.rows, files.Q.columns,
+                 files.V.columns};
+  whole.scale = judged.scale;
+  whole.Q = read_floats(files.Q, at.batch, at.head, rows, ignored);
+  whole.K = read_floats(files.K, at.batch, kv, all_rows(files.K.rows), ignored);
+  whole.V = read_floats(files.V, at.batch, kv, all_rows(files.V.rows), ignored);
+  const Problem problem = with_keys(whole, runs);
+  State state = reference::start_state(problem.shape);
+  state.O = read_floats(files.O[output], at.batch, at.head, rows, ignored);
+  std::vector<std::string> says;
+  for (const Suspect& suspect : suspects_of(problem, state, false, {}, unchanged(judged)))
+    if (suspect.name != "causal") // its rows are others here
+      says.push_back(to_string(suspect));
+  return says;
 }
 
 /// Heads as one problem, KV heads repeated where they are shared; the worst head alone where all are too many.
@@ -231,8 +333,9 @@ std::vector<std::string> known_faults(const Quartet& files, std::size_t output, 
 
 } // namespace
 
-std::vector<std::string> triage(const Quartet& files, reference::Dtype output, const NotFinite& O,
-                                const NotFinite& Q, const NotFinite& K, const NotFinite& V) {
+std::vector<std::string> triage(const Quartet& files, const Mask& mask, reference::Dtype output,
+                                const NotFinite& O, const NotFinite& Q, const NotFinite& K,
+                                const NotFinite& V) {
   std::vector<std::string> says;
   const auto count = [&](const char* name, const NotFinite& found) {
     if (found.count > 0)
@@ -245,7 +348,7 @@ std::vector<std::string> triage(const Quartet& files, reference::Dtype output, c
   count("V", V);
   if (O.count == 0)
     return says;
-  const Causes causes = causes_of(files, *O.first);
+  const Causes causes = causes_of(files, mask, *O.first);
   for (const std::string& cause : causes.found)
     says.push_back("it can come from " + cause);
   if (!causes.found.empty())
@@ -270,16 +373,17 @@ std::vector<std::string> triage(const Quartet& files, reference::Dtype output, c
   return says;
 }
 
-std::vector<std::string> reasons(const JudgeInput& input, const Quartet& files, std::size_t output,
-                                 const Judged& worst, Layout layout, float scale, bool base2_LSE,
-                                 const BoundsOf& bounds_of) {
+std::vector<std::string> reasons(const Case& judged, std::size_t output, const Judged& worst) {
   std::vector<std::string> says;
   if (worst.output == "O")
-    for (const Reading& reading : other_readings(input, files, layout))
-      if (explains(reading, output, worst.at, scale, bounds_of))
+    for (const Reading& reading : other_readings(judged, worst.at))
+      if (explains(reading, judged, output, worst.at))
         says.push_back(reading.says);
-  if (says.empty() && files.K.rows > 0)
-    says = known_faults(files, output, worst, scale, base2_LSE, bounds_of);
+  if (says.empty() && judged.asked.any())
+    says = known_faults_under(judged, output, worst);
+  else if (says.empty() && judged.files.K.rows > 0)
+    says =
+        known_faults(judged.files, output, worst, judged.scale, judged.base2_LSE, unchanged(judged));
   if (says.empty())
     says.emplace_back(kNoKnownPattern);
   return says;

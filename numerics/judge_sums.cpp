@@ -85,6 +85,8 @@ void OutputSums::wrong(const Judged& element) {
   const auto farther = [](const Judged& a, const Judged& b) {
     return std::isnan(a.fraction) ? !std::isnan(b.fraction) : a.fraction > b.fraction;
   };
+  if (element.output == "O" && (!output_.wrong_O || farther(element, *output_.wrong_O)))
+    output_.wrong_O = element;
   ten.insert(std::ranges::upper_bound(ten, element, farther), element);
   if (ten.size() > kWorstShown)
     ten.pop_back();

@@ -51,7 +51,7 @@ LowPrecision roundings_of(const Declared& declared, const reference::Problem& pr
   const auto of = [&](const reference::Tensor<float>& values) {
     return holds(format, values.elements()) ? Rounding{} : once;
   };
-  return {of(problem.Q), of(problem.K), of(problem.V), once};
+  return {of(problem.Q), of(problem.K), of(problem.V), once, problem.shape.n_kv};
 }
 
 void round_output(Bounds& bounds, const reference::Truth& truth, const Format& format) {
@@ -60,6 +60,8 @@ void round_output(Bounds& bounds, const reference::Truth& truth, const Format& f
     return;
   for (std::size_t e = 0; e < bounds.O.elements().size(); ++e) {
     const double o = std::fabs(truth.O.elements()[e].hi);
+    if (!std::isfinite(o)) // compared for equality
+      continue;
     double& bound = bounds.O.elements()[e];
     if (o + bound >= format.largest() && std::isfinite(bound)) {
       bounds.obstacle = "O may reach the largest number of " + std::string(format.id);

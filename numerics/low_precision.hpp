@@ -30,8 +30,10 @@
 
 #include "numerics/bounds.hpp"
 #include "numerics/formats.hpp"
+#include "numerics/score_change.hpp"
 #include "reference/problem.hpp"
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -44,6 +46,9 @@ struct Rounding {
 
 struct LowPrecision {
   Rounding q, k, v, p;
+  /// Where it exceeds n_kv: a kernel may go through so many keys, weight 0 given to those that are not in the problem
+  /// (a mask forbids them). They add no error of their own, but a tile of them may round the carries.
+  std::int64_t keys_visited = 0;
 };
 
 /// An arithmetic that a user may declare: `fp32`, `bf16-inputs`.
@@ -63,8 +68,10 @@ Rounding rounding_of(const Format& format, bool truncates = false);
 LowPrecision roundings_of(const Declared& declared, const reference::Problem& problem);
 
 /// `gives_LSE`: LSE leaves the kernel as one fp32 number.
+/// `change`: of the scores of one batch-head; its derivation is in score_change.hpp.
 Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision& low,
-                           bool gives_LSE = false, unsigned threads = 1);
+                           bool gives_LSE = false, unsigned threads = 1,
+                           const ScoreChange& change = {});
 
 void round_output(Bounds& bounds, const reference::Truth& truth, const Format& format);
 

@@ -5,6 +5,7 @@
 #include "kernels/kernel.hpp"
 #include "numerics/diagnosis_faults.hpp"
 #include "numerics/judge_files.hpp"
+#include "numerics/tests/arrays_in_memory.hpp"
 #include "reference/recipe.hpp"
 #include "reference/tiled_mirror.hpp"
 
@@ -29,34 +30,13 @@ using numerics::Layout;
 using reference::Array;
 using reference::Dtype;
 using reference::Problem;
+using tests::array_of;
+using tests::f32;
+using tests::says;
 
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-template <class Number>
-Array array_of(const char* name, std::vector<std::int64_t> shape, const std::vector<Number>& values,
-               Dtype dtype, bool first_fastest = false) {
-  std::vector<std::byte> bytes(values.size() * sizeof(Number));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  Array array;
-  array.name = name;
-  array.dtype = dtype;
-  array.shape = std::move(shape);
-  array.strides = reference::dense_strides(array.shape, sizeof(Number), first_fastest);
-  array.source = std::make_shared<reference::MemorySource>(name, std::move(bytes));
-  return array;
-}
-
-Array f32(const char* name, std::vector<std::int64_t> shape, const std::vector<float>& values,
-          bool first_fastest = false) {
-  return array_of(name, std::move(shape), values, Dtype::f32, first_fastest);
-}
-
-Array f32(const char* name, const reference::Tensor<float>& values) {
-  return f32(name, {values.batch_heads(), values.rows(), values.columns()},
-             {values.elements().begin(), values.elements().end()});
-}
 
 JudgeInput input_of(const Problem& problem, const reference::Tensor<float>& O) {
   return {f32("Q", problem.Q), f32("K", problem.K), f32("V", problem.V), {f32("O", O)}, {}};
@@ -64,11 +44,6 @@ JudgeInput input_of(const Problem& problem, const reference::Tensor<float>& O) {
 
 Problem problem_of(const std::string& recipe) {
   return reference::make_problem(reference::parse_recipe(recipe));
-}
-
-bool says(const std::vector<std::string>& lines, std::string_view part) {
-  return std::ranges::any_of(
-      lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
 }
 
 Judgement judged(const JudgeInput& input, const JudgeOptions& options = {}) {

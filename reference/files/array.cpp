@@ -96,24 +96,41 @@ std::string_view name_of(Dtype dtype) {
   case Dtype::f8_e4m3:
     return "f8_e4m3";
   case Dtype::f8_e5m2:
+    return "f8_e5m2";
+  case Dtype::boolean:
+    return "bool";
+  case Dtype::u8:
+    return "u8";
+  case Dtype::i8:
+    return "i8";
+  case Dtype::i16:
+    return "i16";
+  case Dtype::i32:
+    return "i32";
+  case Dtype::i64:
     break;
   }
-  return "f8_e5m2";
+  return "i64";
 }
 
 std::uint64_t size_of(Dtype dtype) {
   switch (dtype) {
   case Dtype::f64:
+  case Dtype::i64:
     return 8;
   case Dtype::f32:
+  case Dtype::i32:
     return 4;
   case Dtype::f16:
   case Dtype::bf16:
+  case Dtype::i16:
     return 2;
   default:
     return 1;
   }
 }
+
+bool is_floating(Dtype dtype) { return dtype < Dtype::boolean; }
 
 double decode(Dtype dtype, std::uint64_t code) {
   switch (dtype) {
@@ -129,9 +146,20 @@ double decode(Dtype dtype, std::uint64_t code) {
   case Dtype::f8_e4m3:
     return small_float(static_cast<std::uint32_t>(code), 4, 3, false);
   case Dtype::f8_e5m2:
+    return small_float(static_cast<std::uint32_t>(code), 5, 2, true);
+  case Dtype::boolean:
+  case Dtype::u8:
+    return static_cast<double>(code);
+  case Dtype::i8:
+    return static_cast<std::int8_t>(code);
+  case Dtype::i16:
+    return static_cast<std::int16_t>(code);
+  case Dtype::i32:
+    return static_cast<std::int32_t>(code);
+  case Dtype::i64:
     break;
   }
-  return small_float(static_cast<std::uint32_t>(code), 5, 2, true);
+  return static_cast<double>(static_cast<std::int64_t>(code));
 }
 
 void read_block(const Array& array, std::uint64_t first, Axis rows, Axis columns,

@@ -5,7 +5,7 @@
 /// Layout       element (i0, i1, ...) lies at offset + sum_k i_k * strides[k] bytes: any order of the axes, dense
 ///              or not, aligned or not
 /// Requires     of read_block: the rectangle lies inside the array
-/// Error        none: every value of every Dtype is a double, subnormals included
+/// Error        none: every value of every Dtype is a double, subnormals included; but i64 beyond 2^53 to nearest
 /// Special      Inf and NaN as the formats have them (the payload of a NaN is not kept); f8_e4m3 has no Inf, and
 ///              NaN at 0x7f and 0xff (OCP 8-bit Floating Point Specification 1.0, called F8_E4M3 or float8_e4m3fn)
 /// Memory       a few MiB besides the output, however the elements are spread over the file
@@ -22,9 +22,23 @@
 
 namespace fa1::reference {
 
-enum class Dtype : std::uint8_t { f64, f32, f16, bf16, f8_e4m3, f8_e5m2 };
+enum class Dtype : std::uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8_e4m3,
+  f8_e5m2,
+  boolean,
+  u8,
+  i8,
+  i16,
+  i32,
+  i64
+};
 std::string_view name_of(Dtype dtype); ///< `f64`
 std::uint64_t size_of(Dtype dtype);    ///< bytes
+bool is_floating(Dtype dtype);         ///< the others are read for masks and lengths
 
 struct Array {
   std::string name; ///< what messages call it: `case.safetensors: q`

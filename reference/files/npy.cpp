@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -144,21 +145,23 @@ void set_type(const Literal& literal, Array& array) {
   const std::string_view descr = *literal.descr;
   const std::string_view order = descr.substr(0, 1),
                          type = descr.substr(std::min<std::size_t>(1, descr.size()));
-  if (type == "f8")
-    array.dtype = Dtype::f64;
-  else if (type == "f4")
-    array.dtype = Dtype::f32;
-  else if (type == "f2")
-    array.dtype = Dtype::f16;
+  static const std::map<std::string_view, Dtype> read{
+      {"f8", Dtype::f64},     {"f4", Dtype::f32}, {"f2", Dtype::f16},
+      {"b1", Dtype::boolean}, {"u1", Dtype::u8},  {"i1", Dtype::i8},
+      {"i2", Dtype::i16},     {"i4", Dtype::i32}, {"i8", Dtype::i64}};
+  if (const auto found = read.find(type); found != read.end())
+    array.dtype = found->second;
   else if (type == "V2" || type == "V1")
     literal.wrong("descr '" + *literal.descr + "', bytes of which nothing says what they mean",
                   "f8, f4 or f2, or safetensors for bfloat16 and float8");
   else
-    literal.wrong("descr '" + *literal.descr + "'", "f8, f4 or f2 after <, > or =");
+    literal.wrong("descr '" + *literal.descr + "'",
+                  "f8, f4 or f2 (for masks b1, u1, i1, i2, i4, i8) after <, > or =");
   if (order == ">")
     array.big_endian = true;
   else if (order != "<" && order != "=" && order != "|")
-    literal.wrong("descr '" + *literal.descr + "'", "f8, f4 or f2 after <, > or =");
+    literal.wrong("descr '" + *literal.descr + "'",
+                  "f8, f4 or f2 (for masks b1, u1, i1, i2, i4, i8) after <, > or =");
 }
 
 } // namespace

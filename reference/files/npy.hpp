@@ -1,9 +1,10 @@
 /// NumPy's .npy: a magic word, a version, a header that is a Python dictionary, then the elements.
 ///
 /// read_npy   the array of a file, or of a member of an archive
-/// Accepts    versions 1, 2 and 3; descr f8, f4, f2 with < > = or |; either order of the axes; any rank up to 32
-/// Refuses    everything else, by name: structured and object arrays, integers, `V2` (which is how bfloat16 is
-///            written by ml_dtypes: nothing in the file says so), a header longer than 64 KiB, a key that is
+/// Accepts    versions 1, 2 and 3; descr f8, f4, f2, and for masks b1, u1, i1, i2, i4, i8, with < > = or |; either order of the
+///            axes; any rank up to 32
+/// Refuses    everything else, by name: structured and object arrays, `V2` (which is how bfloat16 is written by
+///            ml_dtypes: nothing in the file says so), a header longer than 64 KiB, a key that is
 ///            missing, unknown or given twice, data that end early or go on after the last element
 /// Errors     FileError
 /// Source     numpy.lib.format (NEP 1)

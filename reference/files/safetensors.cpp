@@ -28,8 +28,10 @@ std::uint64_t bytes_of(const std::string& dtype) {
 
 std::optional<Dtype> dtype_of(const std::string& dtype) {
   static const std::map<std::string, Dtype> read{
-      {"F64", Dtype::f64},   {"F32", Dtype::f32},         {"F16", Dtype::f16},
-      {"BF16", Dtype::bf16}, {"F8_E4M3", Dtype::f8_e4m3}, {"F8_E5M2", Dtype::f8_e5m2}};
+      {"F64", Dtype::f64},      {"F32", Dtype::f32},         {"F16", Dtype::f16},
+      {"BF16", Dtype::bf16},    {"F8_E4M3", Dtype::f8_e4m3}, {"F8_E5M2", Dtype::f8_e5m2},
+      {"BOOL", Dtype::boolean}, {"U8", Dtype::u8},           {"I8", Dtype::i8},
+      {"I16", Dtype::i16},      {"I32", Dtype::i32},         {"I64", Dtype::i64}};
   const auto found = read.find(dtype);
   return found == read.end() ? std::nullopt : std::optional(found->second);
 }
@@ -212,8 +214,9 @@ Array SafetensorsFile::array(const std::string& name) const {
   Array array;
   array.name = source_->name() + ": " + shown(name);
   if (!dtype)
-    throw FileError(array.name + ": is of type " + shown(tensor.dtype) +
-                    "; want F64, F32, F16, BF16, F8_E4M3 or F8_E5M2");
+    throw FileError(
+        array.name + ": is of type " + shown(tensor.dtype) +
+        "; want F64, F32, F16, BF16, F8_E4M3 or F8_E5M2 (for masks BOOL, U8, I8, I16, I32 or I64)");
   array.dtype = *dtype;
   array.shape = tensor.shape;
   array.strides = dense_strides(array.shape, size_of(*dtype), false);

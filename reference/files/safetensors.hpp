@@ -24,7 +24,7 @@ public:
 
   /// In the order of their names.
   std::vector<std::string> names() const;
-  /// Throws where the name is unknown, or its type no floating-point format that is read here.
+  /// Throws where the name is unknown, or its type is not read here.
   Array array(const std::string& name) const;
 
 private:

@@ -117,13 +117,48 @@ TEST_CASE("npy: doubles and halves keep every bit, Inf, -0 and subnormals too", 
   CHECK(std::signbit(f2[3]));
 }
 
+TEST_CASE("npy and safetensors: truth values and whole numbers of every width, for masks",
+          "[files][quick]") {
+  struct Case {
+    std::string npy, safetensors, data;
+    std::vector<double> values;
+  };
+  const Case one =
+      GENERATE_COPY(Case{"|b1", "BOOL", little(1, 1) + little(0, 1), {1, 0}},
+                    Case{"|u1", "U8", little(255, 1) + little(7, 1), {255, 7}},
+                    Case{"|i1", "I8", little(0xff, 1) + little(0x7f, 1), {-1, 127}},
+                    Case{"<i2", "I16", little(0x8000, 2) + little(1, 2), {-32768, 1}},
+                    Case{"<i4", "I32", little(0xfffffffe, 4) + little(70000, 4), {-2, 70000}},
+                    Case{"<i8",
+                         "I64",
+                         little(~std::uint64_t{0}, 8) + little(std::uint64_t{1} << 40, 8),
+                         {-1, 0x1p40}});
+  const TestFolder folder;
+  const std::string header = R"({"m":{"dtype":")" + one.safetensors +
+                             R"(","shape":[1,2],"data_offsets":[0,)" +
+                             std::to_string(one.data.size()) + "]}}";
+  CAPTURE(one.npy);
+
+  const Array of_npy =
+      open_arrays(folder.write("m.npy", npy("{'descr': '" + one.npy +
+                                                "', 'fortran_order': False, 'shape': (1, 2)}",
+                                            one.data)))
+          .only();
+  const Array of_safetensors =
+      open_arrays(folder.write("m.safetensors", safetensors(header, one.data))).only();
+
+  CHECK(all_of(of_npy) == one.values);
+  CHECK(all_of(of_safetensors) == one.values);
+  CHECK_FALSE(is_floating(of_npy.dtype));
+}
+
 TEST_CASE("npy: a malformed file is refused with what was found and what would be right",
           "[files][quick]") {
   struct Case {
     std::string dictionary, complaint;
   };
   const Case one = GENERATE_COPY(
-      Case{"{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }", "descr '<i4'"},
+      Case{"{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3), }", "descr '<c8'"},
       Case{"{'descr': '|O', 'fortran_order': False, 'shape': (2, 3), }", "descr '|O'"},
       Case{"{'descr': '<V2', 'fortran_order': False, 'shape': (2, 3), }",
            "safetensors for bfloat16"},
@@ -278,14 +313,14 @@ TEST_CASE("npz: a claimed size that deflate cannot reach is refused before memor
   CHECK(has(message_of(folder.write("b.npz", file), "q"), "want at most 1032 for one"));
 }
 
-TEST_CASE("safetensors: all six types are read, and data that begin at an odd byte",
+TEST_CASE("safetensors: all floating types are read, and data that begin at an odd byte",
           "[files][quick]") {
   const TestFolder folder;
   const std::string header =
       R"({"__metadata__":{"made":"by hand"},"a":{"dtype":"F8_E4M3","shape":[1,1],"data_offsets":[0,1]},)"
       R"("b":{"dtype":"F32","shape":[1,2],"data_offsets":[1,9]},"c":{"dtype":"F64","shape":[1,1],"data_offsets":[9,17]},)"
       R"("d":{"dtype":"BF16","shape":[1,1],"data_offsets":[17,19]},"e":{"dtype":"F16","shape":[1,1],"data_offsets":[19,21]},)"
-      R"("f":{"dtype":"F8_E5M2","shape":[1,1],"data_offsets":[21,22]},"g":{"dtype":"I64","shape":[0],"data_offsets":[22,22]}})";
+      R"("f":{"dtype":"F8_E5M2","shape":[1,1],"data_offsets":[21,22]},"g":{"dtype":"U64","shape":[0],"data_offsets":[22,22]}})";
   const std::string data = little(0x7e, 1) + floats(std::array{1.5f, -0x1p-149f}) +
                            little(0x4009000000000000, 8) + little(0x3fc0, 2) + little(0x7bff, 2) +
                            little(0x7b, 1);
@@ -299,7 +334,7 @@ TEST_CASE("safetensors: all six types are read, and data that begin at an odd by
   CHECK(all_of(file.array("d")) == std::vector<double>{1.5});
   CHECK(all_of(file.array("e")) == std::vector<double>{65504});
   CHECK(all_of(file.array("f")) == std::vector<double>{57344});
-  CHECK(has(message_of(folder.path("case.safetensors"), "g"), "is of type I64"));
+  CHECK(has(message_of(folder.path("case.safetensors"), "g"), "is of type U64"));
 }
 
 TEST_CASE("safetensors: a hostile header is refused with the tensor's name", "[files][quick]") {

@@ -15,6 +15,8 @@
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +32,8 @@ using numerics::JudgeRecord;
 struct Options {
   std::vector<std::string> files, o;
   std::string q, k, v, lse, scale, layout, arithmetic, rows;
-  bool base2_lse = false, json = false;
+  std::string causal, window, key_lengths, mask, bias, softcap, empty_row;
+  bool base2_lse = false, mask_true_is_masked = false, tanh_approx = false, json = false;
 };
 
 // ---------------------------------------------------------------------------------------------------
@@ -101,6 +104,77 @@ numerics::JudgeInput inputs_of(const Options& options) {
   return input;
 }
 
+/// An array beside the quartet: by its name in the one file, or in a file of its own.
+reference::Array array_beside(const Options& given, const std::string& name) {
+  const reference::ArrayFile file =
+      reference::open_arrays(given.files.size() == 1 ? given.files[0] : name);
+  return given.files.size() == 1 ? file.array(name) : file.only();
+}
+
+std::vector<std::int64_t> key_lengths_of(const Options& given) {
+  std::vector<std::int64_t> lengths;
+  std::istringstream list(given.key_lengths);
+  bool listed = true;
+  for (std::string one; std::getline(list, one, ',');) {
+    const auto length = read_number<std::int64_t>(one);
+    listed = listed && length;
+    lengths.push_back(length.value_or(0));
+  }
+  return listed ? lengths : numerics::lengths_of(array_beside(given, given.key_lengths));
+}
+
+numerics::MaskOptions mask_of(const Options& given) {
+  numerics::MaskOptions mask;
+  if (!given.window.empty()) {
+    const std::size_t comma = given.window.find(',');
+    const auto left = read_number<std::int64_t>(given.window.substr(0, comma));
+    const auto right = comma == std::string::npos
+                           ? std::nullopt
+                           : read_number<std::int64_t>(given.window.substr(comma + 1));
+    constexpr std::int64_t kFarthest = std::int64_t{1} << 40;
+    if (!left || !right || *left < -1 || *right < -1 || *left > kFarthest || *right > kFarthest)
+      throw UsageError(fmt::format("--window {}: want LEFT,RIGHT, numbers of keys before and after "
+                                   "the diagonal; -1 is no limit",
+                                   given.window));
+    if (*left >= 0)
+      mask.left = left;
+    if (*right >= 0)
+      mask.right = right;
+  }
+  if (!given.causal.empty()) {
+    if (given.causal != "top-left" && given.causal != "bottom-right")
+      throw UsageError(unknown("--causal", given.causal, "top-left, bottom-right"));
+    mask.corner =
+        given.causal == "top-left" ? numerics::Corner::top_left : numerics::Corner::bottom_right;
+    mask.right = 0;
+  }
+  if (!given.key_lengths.empty())
+    mask.lengths = key_lengths_of(given);
+  if (!given.mask.empty())
+    mask.array = array_beside(given, given.mask);
+  if (given.mask_true_is_masked && given.mask.empty())
+    throw UsageError("--mask-true-is-masked: there is no mask; want --mask too");
+  mask.true_is_masked = given.mask_true_is_masked;
+  if (!given.bias.empty())
+    mask.bias = array_beside(given, given.bias);
+  if (!given.softcap.empty()) {
+    const auto cap = read_number<float>(given.softcap);
+    if (!cap || !(*cap > 0.0f) || !std::isfinite(*cap))
+      throw UsageError(
+          fmt::format("--softcap {}: want a finite fp32 number above 0", given.softcap));
+    mask.softcap = double{*cap};
+  }
+  if (given.tanh_approx && given.softcap.empty())
+    throw UsageError("--tanh-approx: there is no soft cap; want --softcap too");
+  mask.tanh_approx = given.tanh_approx;
+  if (!given.empty_row.empty()) {
+    if (given.empty_row != "zero" && given.empty_row != "nan")
+      throw UsageError(unknown("--empty-row", given.empty_row, "zero, nan"));
+    mask.empty_row = given.empty_row == "nan" ? numerics::EmptyRow::nan : numerics::EmptyRow::zero;
+  }
+  return mask;
+}
+
 numerics::JudgeOptions options_of(const Options& given) {
   numerics::JudgeOptions options;
   if (!given.layout.empty()) {
@@ -130,6 +204,7 @@ numerics::JudgeOptions options_of(const Options& given) {
   if (given.base2_lse && given.lse.empty())
     throw UsageError("--base2-lse: there is no LSE; want --lse too");
   options.base2_LSE = given.base2_lse;
+  options.mask = mask_of(given);
   options.threads = cores();
   return options;
 }
@@ -182,6 +257,7 @@ Json to_json(const JudgeRecord& r, const JudgedOutput& o) {
           {"arithmetic", r.declared->id},
           {"assumed", r.assumed},
           {"rows_judged", r.rows_judged},
+          {"empty_rows", r.empty_rows},
           {"verdict", numerics::name_of(o.judgement)},
           {"why", o.why},
           {"worst", o.worst ? to_json(*o.worst) : Json(nullptr)},
@@ -310,12 +386,15 @@ Command add_judge(CLI::App& program) {
   std::string arithmetics;
   for (const numerics::Declared& one : numerics::all_declared())
     arithmetics += fmt::format("  {:<12} {}\n", one.id, one.says);
-  app->footer(fmt::format("Files: .npy, .npz, .safetensors; f64, f32, f16, bf16, fp8 (e4m3, e5m2); "
-                          "[n, d], [bh, n, d], or four "
-                          "axes.\nArithmetics:\n{}\n"
-                          "Examples:\n  fa1lab judge q.npy k.npy v.npy o.npy --scale 0.125\n"
-                          "  fa1lab judge case.safetensors --q q --k k --v v --o out --layout bnhd",
-                          arithmetics));
+  app->footer(
+      fmt::format("Files: .npy, .npz, .safetensors; f64, f32, f16, bf16, fp8 (e4m3, e5m2); "
+                  "[n, d], [bh, n, d], or four "
+                  "axes.\nArithmetics:\n{}\n"
+                  "Examples:\n  fa1lab judge q.npy k.npy v.npy o.npy --scale 0.125\n"
+                  "  fa1lab judge case.safetensors --q q --k k --v v --o out --layout bnhd\n"
+                  "  fa1lab judge q.npy k.npy v.npy o.npy --causal bottom-right "
+                  "--key-lengths 100,87",
+                  arithmetics));
   app->add_option("FILES", options->files, "Q K V O, or one file that holds them all")
       ->required()
       ->expected(1, 4);
@@ -332,6 +411,29 @@ Command add_judge(CLI::App& program) {
   app->add_flag("--base2-lse", options->base2_lse, "LSE is a logarithm to base 2");
   app->add_option("--scale", options->scale, "Factor on q.k [fp32(1/sqrt d)]");
   app->add_option("--layout", options->layout, "bhnd or bnhd, where there are four axes [bhnd]");
+  app->add_option("--causal", options->causal,
+                  "top-left: row i sees keys j <= i; bottom-right: j <= i + n_kv - n_q (or i + "
+                  "length - n_q). With n_q = n_kv the same");
+  app->add_option("--window", options->window,
+                  "LEFT,RIGHT: j from LEFT keys before the diagonal to RIGHT after it, -1 is no "
+                  "limit; the diagonal is that of --causal [bottom-right]");
+  app->add_option("--key-lengths", options->key_lengths,
+                  "Keys that count in each batch: a,b,c, or name or file of an array");
+  app->add_option("--mask", options->mask,
+                  "Name, or file, of truth values (true: permitted) or of 0 and -inf; [n_q, n_kv], "
+                  "[b, h, n_q, n_kv], an axis of 1 is repeated");
+  app->add_flag("--mask-true-is-masked", options->mask_true_is_masked,
+                "In the mask true means forbidden");
+  app->add_option("--bias", options->bias,
+                  "Name, or file, of what is added to the scaled scores; shapes as --mask, -inf "
+                  "forbids");
+  app->add_option("--softcap", options->softcap,
+                  "C: scaled scores become C tanh(s / C), before the bias is added");
+  app->add_flag("--tanh-approx", options->tanh_approx,
+                "The soft cap is made by PTX's tanh.approx.f32, relative error 2^-11");
+  app->add_option(
+      "--empty-row", options->empty_row,
+      "What is right where no key is permitted: zero (O = 0, LSE = -inf) or nan [zero]");
   app->add_option("--arithmetic", options->arithmetic,
                   "What the kernel computed in [guessed from the types]");
   app->add_option("--rows", options->rows,

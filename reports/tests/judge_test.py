@@ -27,9 +27,10 @@ except ImportError:
     save_file = None
 
 
-def attention(q, k, v, scale):
+def attention(q, k, v, scale, permitted=True, bias=0.0, cap=None):
     """The formula, in double."""
     s = scale * np.einsum("bhid,bhjd->bhij", q, k)
+    s = np.where(permitted, (s if cap is None else cap * np.tanh(s / cap)) + bias, -np.inf)
     p = np.exp(s - s.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
     return np.einsum("bhij,bhjd->bhid", p, v)
@@ -81,10 +82,10 @@ q, k, v = (random.standard_normal(shape).astype(np.float32) for shape in ((2, 6,
 scale = float(np.float32(1 / math.sqrt(8)))
 
 
-def truth_of(q, k, v):
+def truth_of(q, k, v, permitted=True, bias=0.0, cap=None):
     group = q.shape[1] // k.shape[1]
     return attention(q.astype(np.float64), np.repeat(k, group, axis=1).astype(np.float64),
-                     np.repeat(v, group, axis=1).astype(np.float64), scale)
+                     np.repeat(v, group, axis=1).astype(np.float64), scale, permitted, bias, cap)
 
 
 o = truth_of(q, k, v).astype(np.float32)
@@ -146,6 +147,33 @@ with tempfile.TemporaryDirectory() as folder:
                              for n, a, b in zip(("q", "k", "v", "out"), (q, k, v, o), (*bits, o_bits))})
     record = held(path)
     assert record["arithmetic"] == "bf16-inputs", record["arithmetic"]
+
+    # Masks that NumPy writes: booleans, causal with lengths, 0 and -inf; without its option each is proved wrong.
+    i, j = np.arange(20)[:, None], np.arange(33)[None, :]
+    lengths = np.array([33, 25])
+    sees = {"mask": (i * 7 + j * j) % 5 < 3,
+            "lengths": np.broadcast_to((j < lengths[:, None])[:, None, None, :], (2, 1, 20, 33)),
+            "causal": j <= i + 13}
+    options = {"mask": ["--mask", save("mask", sees["mask"])],
+               "lengths": ["--key-lengths", save("lengths", lengths)],
+               "causal": ["--causal", "bottom-right"]}
+    for name, permitted in sees.items():
+        masked = save("o_" + name, truth_of(q, k, v, permitted).astype(np.float32))
+        held(*plain[:3], masked, *options[name])
+        refuted(*plain[:3], masked)
+    held(*plain[:3], os.path.join(folder, "o_mask.npy"), "--mask",
+         save("additive", np.where(sees["mask"], 0, -np.inf).astype(np.float32)[None, None]))
+    held(*plain[:3], os.path.join(folder, "o_lengths.npy"), "--key-lengths", "33,25")
+    record = refuted(*plain[:3], os.path.join(folder, "o_mask.npy"), *options["mask"], "--mask-true-is-masked")
+    assert any("right without --mask-true-is-masked" in line for line in record["looks_like"]), record["looks_like"]
+
+    # A bias for each query head, and a soft cap.
+    bias = random.standard_normal((1, 6, 20, 33)).astype(np.float32)
+    changed = ["--bias", save("bias", bias), "--softcap", "1.5"]
+    masked = save("o_changed", truth_of(q, k, v, sees["mask"], bias, 1.5).astype(np.float32))
+    held(*plain[:3], masked, *changed, *options["mask"])
+    refuted(*plain[:3], masked, *changed[:2], *options["mask"])
+    refuted(*plain[:3], masked, *changed)
 
     # Wrong ones: the same files must not pass whatever is in them.
     wrong = o.copy()
