@@ -9,6 +9,7 @@
 #include <bit>
 #include <cctype>
 #include <cmath>
+#include <exception>
 #include <numeric>
 #include <span>
 #include <tuple>
@@ -46,7 +47,7 @@ public:
     try {
       state_ = kernels::run(kernel, problem);
     } catch (const kernels::UnsupportedShape&) {
-      declined_ = true;
+      declined_ = std::current_exception();
     } catch (const kernels::KernelFault& fault) {
       if (fault.hung())
         throw;
@@ -56,7 +57,13 @@ public:
     }
   }
 
-  /// The kind it shows; its name only if `with_name`.
+  /// Throws UnsupportedShape where the kernel declined.
+  void require_answer() const {
+    if (declined_)
+      std::rethrow_exception(declined_);
+  }
+
+  /// The kind it shows.
   std::optional<WrongRun> any() {
     if (declined_)
       return {};
@@ -143,7 +150,7 @@ private:
   const Kernel& kernel_;
   State state_;
   std::string failure_;
-  bool declined_ = false;
+  std::exception_ptr declined_;
   reference::Truth truth_;
   std::optional<Bounds> widest_, own_;
 };
@@ -260,7 +267,9 @@ public:
       : kernel_(kernel), limits_(limits), on_shrunk_(on_shrunk), problem_(problem) {}
 
   std::optional<Shrunk> shrink() {
-    std::optional<WrongRun> first = Inquiry(problem_, kernel_).any();
+    Inquiry inquiry(problem_, kernel_);
+    inquiry.require_answer();
+    std::optional<WrongRun> first = inquiry.any();
     if (!first)
       return {};
     runs_ = 1;

@@ -24,7 +24,8 @@
 /// Cost         at most ShrinkLimits::runs runs of the kernel, each with its truth and its bounds. Where they do not
 ///              suffice the smallest problem so far is the answer, and `complete` is false
 /// Same         the same answer each time for a kernel that repeats itself: no seed, no clock, one thread
-/// Errors       a hang of the kernel passes through as KernelFault: each step would cost its time limit
+/// Errors       UnsupportedShape where the kernel declines the whole problem; smaller ones that it declines are not
+///              taken. A hang passes through as KernelFault: each step would cost the time limit
 /// Source       A. Zeller, R. Hildebrandt, Simplifying and isolating failure-inducing input, IEEE TSE 28 (2002): delta
 ///              debugging, here of several lists one after the other
 #pragma once

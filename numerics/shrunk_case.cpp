@@ -105,6 +105,7 @@ void write_shrunk_case(const std::string& path, const Shrunk& shrunk, const kern
   add("v", problem.V);
   std::map<std::string, std::string> metadata{{"what", kCaseWhat},
                                               {"kernel", kernel.id},
+                                              {"asked_by", kernel.chosen_by()},
                                               {"scale", fmt::format("{:a}", problem.scale)},
                                               {"fault", to_string(run.kind)},
                                               {"shrunk_from", shrunk_from},
@@ -150,6 +151,7 @@ ShrunkCase read_shrunk_case(const std::string& path) {
       throw std::runtime_error(fmt::format("what: want \"{}\" in the metadata", kCaseWhat));
     ShrunkCase read;
     read.kernel = metadata.at("kernel");
+    read.asked_by = metadata.at("asked_by");
     read.problem = problem_of({file.array("q"), file.array("k"), file.array("v"), {}, {}},
                               Layout::bhnd, scale_in(metadata));
     return read;

@@ -3,7 +3,7 @@
 /// Tensors    q k v (F32), o (F32: what the kernel gave), and what is right: expected, radius, bound (F64, as o). Where
 ///            the kernel gives l and m also lse, lse_expected, lse_radius, lse_bound (F64, [bh, n]). A right output is
 ///            within bound + radius of what is expected. Of a kernel that failed there is no o
-/// Metadata   `what` (kCaseWhat), kernel (its id), scale (a hexadecimal float), fault, bound_of (whose bound it is),
+/// Metadata   `what` (kCaseWhat), kernel (its id), asked_by (the options that name it), scale (a hexadecimal float), fault, bound_of (whose bound it is),
 ///            shrunk_from, version; unless the kernel failed looks_like and, of the worst element, worst, error,
 ///            bound and radius
 /// Others     `fa1lab judge FILE --scale S` reads the file, too, and so does the safetensors package
@@ -39,7 +39,8 @@ void write_shrunk_case(const std::string& path, const Shrunk& shrunk, const kern
 
 struct ShrunkCase {
   reference::Problem problem;
-  std::string kernel; ///< an id; of a plug-in `plugin.NAME`
+  std::string kernel;   ///< an id; of a plug-in `plugin.NAME`, of a stranger `stranger.ID`
+  std::string asked_by; ///< the options that name it: `--kernel ID`, `--plugin ./mine.so`
 };
 ShrunkCase read_shrunk_case(const std::string& path);
 

@@ -88,9 +88,11 @@ std::optional<reference::Problem> shrunk_problem(const std::string& what, Kernel
     return {};
   numerics::ShrunkCase found = numerics::read_shrunk_case(what);
   if (choice.kernel.empty() && choice.plugin.empty()) {
-    if (found.kernel.starts_with("plugin."))
-      throw UsageError(fmt::format("file '{}': a case of {}; want --plugin LIB.so or --kernel K",
-                                   what, found.kernel));
+    if (found.asked_by != "--kernel " + found.kernel)
+      throw UsageError(
+          fmt::format("file '{}': a case of {}, which is no kernel of ours; want {}, or "
+                      "--kernel K",
+                      what, found.kernel, found.asked_by));
     choice.kernel = found.kernel;
   }
   return std::move(found.problem);

@@ -117,7 +117,8 @@ TEST_CASE(
   write({{"what", kCaseWhat}});
   CHECK(is_shrunk_case(file.path()));
   CHECK_THROWS_AS(read_shrunk_case(file.path()), CaseFileError);
-  write({{"what", kCaseWhat}, {"kernel", "fa1"}, {"scale", "0x1p+0"}});
+  write(
+      {{"what", kCaseWhat}, {"kernel", "fa1"}, {"asked_by", "--kernel fa1"}, {"scale", "0x1p+0"}});
   CHECK_THROWS_MATCHES(read_shrunk_case(file.path()), fa1::reference::FileError,
                        MessageMatches(ContainsSubstring("has no tensor 'k'")));
   std::ofstream(file.path()) << "n_q=1 n_kv=2 d=3\n";

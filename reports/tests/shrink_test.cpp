@@ -132,6 +132,28 @@ TEST_CASE("tensors in a file are shrunk with a kernel, and refused without one",
   CHECK_THAT(other_name.out, ContainsSubstring("has no tensor 'query'"));
 }
 
+TEST_CASE("a case of a plug-in asks for the plug-in, and is wrong with it", "[reports][quick]") {
+  const Scratch folder;
+  const std::string file = (folder / "case.safetensors").string();
+  const std::string plugin = " --plugin " FA1_PLUGINS "no_alpha_on_O.so";
+
+  const Answer answer = fa1lab("shrink 'n_q=6 n_kv=12 d=4' --json --out " + file + plugin);
+
+  REQUIRE(answer.status == 1);
+  CHECK(Json::parse(answer.out)["shape"]["n_kv"] == 6); // a tile of 5 keys, and one more
+  const Answer without = fa1lab("repro " + file);
+  CHECK(without.status == 2);
+  CHECK_THAT(without.out, ContainsSubstring("want" + plugin));
+  CHECK(fa1lab("repro " + file + plugin).status == 1);
+}
+
+TEST_CASE("shrink --help has an example", "[reports][quick]") {
+  const Answer answer = fa1lab("shrink --help");
+
+  CHECK(answer.status == 0);
+  CHECK_THAT(answer.out, ContainsSubstring("Example") && ContainsSubstring("fa1lab shrink '"));
+}
+
 TEST_CASE("what shrink does not understand is refused in one line", "[reports][quick]") {
   struct Bad {
     const char *words, *says;
