@@ -610,6 +610,13 @@ std::vector<Suspect> suspects_of(const Problem& problem, const State& output, bo
   return suspects;
 }
 
+std::vector<Suspect> suspects_of(const Problem& problem, const Kernel& kernel,
+                                 const SuspectRun& run) {
+  std::vector<Suspect> suspects;
+  name_faults(problem, kernel, {run.state, run.truth, run.bounds, run.verdict}, suspects);
+  return suspects;
+}
+
 std::string to_string(const Suspect& suspect) {
   return suspect.unexplained > 0.0 ? fmt::format("{} (that leaves {:.1g} of the error unexplained)",
                                                  suspect.says, suspect.unexplained)

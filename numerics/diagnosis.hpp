@@ -72,6 +72,18 @@ using BoundsOf = std::function<Bounds(const reference::Problem&, const reference
 std::vector<Suspect> suspects_of(const reference::Problem& problem, const reference::State& output,
                                  bool with_LSE, const Element& worst, const BoundsOf& bounds_of);
 
+/// One run with its verdict.
+struct SuspectRun {
+  const reference::State& state;
+  const reference::Truth& truth;
+  const Bounds& bounds; ///< of the kernel's own arithmetic
+  const Verdict& verdict;
+};
+
+/// The faults of diagnosis_faults.hpp alone, for a run of a kernel that can be asked again: without experiments.
+std::vector<Suspect> suspects_of(const reference::Problem& problem, const kernels::Kernel& kernel,
+                                 const SuspectRun& run);
+
 /// One sentence for each suspect, or kNoKnownPattern; empty where nothing is wrong.
 std::vector<std::string> looks_like(const Diagnosis& diagnosis);
 std::string to_string(const Suspect& suspect);

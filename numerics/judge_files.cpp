@@ -1,5 +1,7 @@
 #include "numerics/judge_files.hpp"
 
+#include "reference/recipe.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -187,6 +189,33 @@ reference::Tensor<float> read_floats(const Heads& heads, std::int64_t batch, std
               rounded);
   }
   return out;
+}
+
+reference::Problem problem_of(const JudgeInput& input, Layout layout, std::optional<float> scale) {
+  const Quartet files = quartet_of(input, layout);
+  reference::Recipe sizes;
+  sizes.d = files.Q.columns;
+  const reference::Shape shape{files.Q.batches * files.Q.heads, files.Q.rows, files.K.rows,
+                               files.Q.columns, files.V.columns};
+  reference::require_memory(shape, shape.n_kv, "want smaller arrays");
+  reference::Problem problem{shape, scale.value_or(reference::scale_of(sizes)),
+                             reference::Tensor<float>(shape.batch_heads, shape.n_q, shape.d),
+                             reference::Tensor<float>(shape.batch_heads, shape.n_kv, shape.d),
+                             reference::Tensor<float>(shape.batch_heads, shape.n_kv, shape.dv)};
+  const auto copy = [](const Heads& from, std::int64_t batch, std::int64_t head,
+                       reference::Tensor<float>& to, std::int64_t bh) {
+    std::int64_t rounded = 0;
+    const reference::Tensor<float> part =
+        read_floats(from, batch, head, all_rows(from.rows), rounded);
+    std::ranges::copy(part.elements(), to.data() + bh * part.size());
+  };
+  for (std::int64_t bh = 0; bh < shape.batch_heads; ++bh) {
+    const std::int64_t batch = bh / files.Q.heads, head = bh % files.Q.heads;
+    copy(files.Q, batch, head, problem.Q, bh);
+    copy(files.K, batch, head / files.group(), problem.K, bh);
+    copy(files.V, batch, head / files.group(), problem.V, bh);
+  }
+  return problem;
 }
 
 NotFinite scan(const Heads& heads) {

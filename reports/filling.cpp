@@ -19,6 +19,12 @@ const char* text_of(Template which) {
     return report_md;
   case Template::topic_html:
     return topic_html;
+  case Template::case_c:
+    return case_c;
+  case Template::case_cu:
+    return case_cu;
+  case Template::case_py:
+    return case_py;
   case Template::trace_html:
     break;
   }

@@ -1,6 +1,7 @@
 #include "reports/subject.hpp"
 
 #include "numerics/case_file.hpp"
+#include "numerics/shrunk_case.hpp"
 #include "reports/command.hpp"
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 namespace fa1::reports {
 namespace {
@@ -21,6 +23,13 @@ bool is_recipe(std::string_view text) {
 }
 
 reference::Recipe recipe_in(const std::filesystem::path& path, KernelChoice& choice) {
+  if (const std::optional<reference::Problem> problem = shrunk_problem(path.string(), choice)) {
+    if (auto recipe = numerics::recipe_of(*problem))
+      return std::move(*recipe);
+    throw UsageError(fmt::format("file '{}': holds batch-heads that differ, which no recipe says; "
+                                 "want `fa1lab repro` for it",
+                                 path.string()));
+  }
   std::ifstream file(path);
   if (!file)
     throw UsageError(fmt::format("file '{}' cannot be read", path.string()));
@@ -71,6 +80,22 @@ reference::Recipe recipe_of(const std::string& what, KernelChoice& choice) {
         fmt::format("{}; nor is it a file, nor a recipe, which holds `=`", error.what()));
   }
   throw UsageError(fmt::format("'{}' is neither an edge case, nor a file, nor a recipe", what));
+}
+
+std::optional<reference::Problem> shrunk_problem(const std::string& what, KernelChoice& choice) {
+  std::error_code no_matter;
+  if (!std::filesystem::is_regular_file(what, no_matter) || !numerics::is_shrunk_case(what))
+    return {};
+  numerics::ShrunkCase found = numerics::read_shrunk_case(what);
+  if (choice.kernel.empty() && choice.plugin.empty()) {
+    if (found.asked_by != "--kernel " + found.kernel)
+      throw UsageError(
+          fmt::format("file '{}': a case of {}, which is no kernel of ours; want {}, or "
+                      "--kernel K",
+                      what, found.kernel, found.asked_by));
+    choice.kernel = found.kernel;
+  }
+  return std::move(found.problem);
 }
 
 const Kernel& with_tile_of(const numerics::EdgeCase& edge_case, const Kernel& named,

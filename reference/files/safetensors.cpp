@@ -2,10 +2,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 namespace fa1::reference {
@@ -126,6 +132,7 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const Source> source)
     const json& value = item.value();
     if (item.key() == "__metadata__") {
       check_metadata(file, value);
+      metadata_ = value.get<std::map<std::string, std::string>>();
       continue;
     }
     const std::string name = file + ": " + shown(item.key());
@@ -223,6 +230,45 @@ Array SafetensorsFile::array(const std::string& name) const {
   array.source = source_;
   array.offset = data_ + tensor.begin;
   return array;
+}
+
+void write_safetensors(const std::string& path, const std::map<std::string, TensorToWrite>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  static_assert(std::endian::native == std::endian::little,
+                "elements are written as they lie here");
+  nlohmann::ordered_json header;
+  header["__metadata__"] = metadata;
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    const auto bytes = std::visit([](auto values) { return std::as_bytes(values); }, tensor.values);
+    const std::size_t begin = data.size();
+    data.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    header[name] = {{"dtype", tensor.values.index() == 0 ? "F32" : "F64"},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {begin, data.size()}}};
+  }
+  constexpr std::size_t kWord = 8;
+  std::string text = header.dump();
+  text.append((kWord - text.size() % kWord) % kWord, ' ');
+  std::string length;
+  for (std::size_t i = 0; i < kWord; ++i)
+    length += static_cast<char>(text.size() >> (8 * i) & 0xff);
+
+  const std::string fresh = path + "." + std::to_string(getpid()) + ".new";
+  {
+    std::ofstream out(fresh, std::ios::binary);
+    out << length << text << data;
+    out.close();
+    if (!out) {
+      std::error_code no_matter;
+      std::filesystem::remove(fresh, no_matter);
+      throw FileError(path + ": cannot be written");
+    }
+  }
+  std::error_code error;
+  std::filesystem::rename(fresh, path, error);
+  if (error)
+    throw FileError(path + ": cannot be written: " + error.message());
 }
 
 std::string list_of(std::span<const std::string> names) {

@@ -4,6 +4,7 @@
 #include "kernels/tiling.hpp"
 #include "numerics/bounds.hpp"
 #include "numerics/edge_cases.hpp"
+#include "numerics/shrunk_case.hpp"
 #include "numerics/trace.hpp"
 #include "numerics/verdict.hpp"
 #include "properties/property.hpp"
@@ -349,24 +350,16 @@ int repro_law(ReproOptions& options, const reference::Recipe& recipe, const Kern
   return violated ? kProvedWrong : kHeld;
 }
 
-int repro_recipe(ReproOptions& options, const reference::Recipe& recipe, std::ostream& out) {
-  const reference::Shape shape = reference::shape_of(recipe);
-  const Kernel kernel = with_schedule(kernel_asked(options, shape), options.schedule);
-  if (!options.invariant.empty()) {
-    const int status = repro_law(options, recipe, kernel, out);
-    if (options.trace && !options.json)
-      print_trace(out, reference::make_problem(recipe), kernel, {});
-    return status;
-  }
-
-  const Problem problem = reference::make_problem(recipe);
+/// `text` is the recipe, or the file that holds the problem.
+int repro_problem(ReproOptions& options, const std::string& text, const Problem& problem,
+                  const Kernel& kernel, std::ostream& out) {
+  const reference::Shape& shape = problem.shape;
   const reference::Truth truth = reference::certify(problem);
   const numerics::Bounds bounds = numerics::online_softmax(problem, kernel.arithmetic);
   const reference::State state = kernels::run(kernel, problem);
   const numerics::Verdict verdict =
       numerics::judge(problem, state, truth, bounds, kernel.gives_l_and_m);
 
-  const std::string text = reference::to_string(recipe);
   const bool wrong = verdict.judgement == numerics::Judgement::proved_wrong;
   const Json diagnosis = wrong ? diagnosis_of(problem, kernel) : Json(nullptr);
   const int status = wrong ? kProvedWrong : kHeld;
@@ -408,6 +401,18 @@ int repro_recipe(ReproOptions& options, const reference::Recipe& recipe, std::os
   return status;
 }
 
+int repro_recipe(ReproOptions& options, const reference::Recipe& recipe, std::ostream& out) {
+  const Kernel kernel =
+      with_schedule(kernel_asked(options, reference::shape_of(recipe)), options.schedule);
+  if (options.invariant.empty())
+    return repro_problem(options, reference::to_string(recipe), reference::make_problem(recipe),
+                         kernel, out);
+  const int status = repro_law(options, recipe, kernel, out);
+  if (options.trace && !options.json)
+    print_trace(out, reference::make_problem(recipe), kernel, {});
+  return status;
+}
+
 } // namespace
 
 int repro(ReproOptions& options, std::ostream& out) {
@@ -415,6 +420,12 @@ int repro(ReproOptions& options, std::ostream& out) {
   // What the catalogue says of a case is what FA1's own recurrence does.
   if (edge_case != nullptr && options.invariant.empty() && !options.choice.from_outside())
     return repro_case(options, *edge_case, out);
+  if (options.invariant.empty()) // a recipe cannot say every problem that a file holds
+    if (const auto problem = shrunk_problem(options.what, options.choice);
+        problem && !numerics::recipe_of(*problem))
+      return repro_problem(options, options.what, *problem,
+                           with_schedule(kernel_asked(options, problem->shape), options.schedule),
+                           out);
   return repro_recipe(options, recipe_of(options.what, options.choice), out);
 }
 
