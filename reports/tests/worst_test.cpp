@@ -149,6 +149,7 @@ TEST_CASE("the page of the worst case orders typical, drawn, found and bound", "
   CHECK(page["tables"][2]["records"].size() == fa1::numerics::hall_of_fame_files().size());
   for (const Json& series : page["plots"][0]["series"])
     CHECK(series["points"].size() == 3);
+  CHECK(page["held"] == true);
   CHECK(page["sentences"].size() == 4);
   CHECK(page["reproduce"].size() == 24);
 }
