@@ -15,7 +15,6 @@ using namespace fa1::numerics;
 using fa1::kernels::find_kernel;
 using fa1::kernels::Kernel;
 using fa1::reference::Problem;
-using fa1::reference::State;
 
 namespace {
 
