@@ -35,7 +35,7 @@ Expected expected(std::span<const Enclosed> truth, std::span<const double> bound
   return all;
 }
 
-std::vector<double> LSE_of(const reference::State& state) {
+std::vector<double> lse_of(const reference::State& state) {
   std::vector<double> all;
   for (std::size_t i = 0; i < state.l.size(); ++i)
     all.push_back(double{state.m[i]} + std::log(double{state.l[i]}));
@@ -111,7 +111,7 @@ void write_shrunk_case(const std::string& path, const Shrunk& shrunk, const kern
                                               {"shrunk_from", shrunk_from},
                                               {"version", "1"}};
   const Expected O = expected_O(run), LSE = expected_LSE(run);
-  const std::vector<double> lse = LSE_of(run.state);
+  const std::vector<double> lse = lse_of(run.state);
   const std::vector<std::int64_t> of_O{problem.shape.batch_heads, problem.shape.n_q,
                                        problem.shape.dv},
       of_rows{problem.shape.batch_heads, problem.shape.n_q};

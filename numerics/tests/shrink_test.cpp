@@ -15,7 +15,6 @@ using namespace fa1::numerics;
 using fa1::kernels::find_kernel;
 using fa1::kernels::Kernel;
 using fa1::reference::Problem;
-using fa1::reference::State;
 
 namespace {
 
@@ -238,4 +237,21 @@ TEST_CASE("so does one of every recurrence mutant", "[numerics][deep]") {
 
   for (const std::string& mutant : mutants)
     check_small(mutant);
+}
+
+TEST_CASE(
+    "a kernel that declines the problem is not called right, and smaller ones that it declines "
+    "are not taken",
+    "[numerics][quick]") {
+  const Kernel declines = spoilt([](const fa1::kernels::Arguments& a) {
+    if (a.shape.n_kv < 7)
+      throw fa1::kernels::UnsupportedShape("want 7 keys");
+    a.O[0] += 1.0f;
+  });
+
+  const auto shrunk = shrink(problem_of("n_q=5 n_kv=40 d=3"), declines);
+
+  REQUIRE(shrunk);
+  CHECK(shrunk->problem.shape.n_kv == 7);
+  CHECK_THROWS_AS(shrink(problem_of("n_kv=3 d=3"), declines), fa1::kernels::UnsupportedShape);
 }

@@ -131,6 +131,7 @@ TEST_CASE("a problem of one head is a recipe of explicit entries, bit for bit, a
   Problem problem = make_problem(parse_recipe("n_q=3 n_kv=4 d=2 dv=3 scale=0.3"));
   problem.K(0, 1, 1) = std::numeric_limits<float>::quiet_NaN();
   problem.K(0, 2, 0) = -std::numeric_limits<float>::infinity();
+  problem.V(0, 2, 1) = 0.0f; // the next entry is another zero
   problem.V(0, 2, 2) = -0.0f;
   problem.V(0, 3, 0) = 0x1p-149f;
 
