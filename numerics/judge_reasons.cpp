@@ -208,7 +208,8 @@ bool explains(const Reading& reading, const Case& judged, std::size_t output, co
     const bool filled = runs.empty() && reading.in_empty_row != InEmptyRow::nothing;
     if (filled)
       runs = {{0, files.K.rows}};
-    differs = differs || reading.mask.changes_scores() || runs != usual || (place.row == at.row && place.head == at.head);
+    differs = differs || reading.mask.changes_scores() || runs != usual ||
+              (place.row == at.row && place.head == at.head);
     const std::int64_t kv =
         reading.interleaved ? place.head % files.K.heads : place.head / files.group();
     const bool plain_mean = filled && reading.in_empty_row == InEmptyRow::mean;
@@ -221,10 +222,9 @@ bool explains(const Reading& reading, const Case& judged, std::size_t output, co
     const Problem problem = with_keys(whole, runs);
     State state = reference::start_state(problem.shape);
     state.O = read_floats(O, place.batch, place.head, std::span(&place.row, 1), ignored);
-    const ScoreChange change =
-        plain_mean ? ScoreChange{}
-                   : change_of(*mask, place.batch, std::span(&place.head, 1),
-                               std::span(&place.row, 1), runs, judged.scale);
+    const ScoreChange change = plain_mean ? ScoreChange{}
+                                          : change_of(*mask, place.batch, std::span(&place.head, 1),
+                                                      std::span(&place.row, 1), runs, judged.scale);
     const Truth truth = certify(problem, change, reading.mask.empty_row);
     const Judgement judgement =
         judge(problem, state, truth, judged.bounds_of(problem, truth, change), false).judgement;
@@ -258,7 +258,8 @@ std::vector<std::string> known_faults_under(const Case& judged, std::size_t outp
   const Place& at = worst.at;
   const Runs runs = judged.mask.permitted(at.batch, at.head, at.row);
   const std::int64_t columns = files.Q.columns + files.V.columns;
-  if (runs.empty() || judged.asked.changes_scores() || files.K.rows > kDiagnosisEntries / std::max<std::int64_t>(1, columns))
+  if (runs.empty() || judged.asked.changes_scores() ||
+      files.K.rows > kDiagnosisEntries / std::max<std::int64_t>(1, columns))
     return {};
   std::vector<std::int64_t> rows{at.row};
   for (std::int64_t r = 0; r < files.Q.rows && rows.size() < kMostRows; ++r)
@@ -382,8 +383,8 @@ std::vector<std::string> reasons(const Case& judged, std::size_t output, const J
   if (says.empty() && judged.asked.any())
     says = known_faults_under(judged, output, worst);
   else if (says.empty() && judged.files.K.rows > 0)
-    says =
-        known_faults(judged.files, output, worst, judged.scale, judged.base2_LSE, unchanged(judged));
+    says = known_faults(judged.files, output, worst, judged.scale, judged.base2_LSE,
+                        unchanged(judged));
   if (says.empty())
     says.emplace_back(kNoKnownPattern);
   return says;
