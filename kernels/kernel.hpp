@@ -165,7 +165,7 @@ std::span<const Kernel> all_mutants();
 /// Kernels that are right and written differently, judged as if nothing were known of their insides.
 std::span<const Kernel> all_rewrites();
 
-/// Mutants whose .edit no longer fits fa1.cuh and that are therefore not wrong at all; empty in a
+/// Mutants whose .edit no longer fits their kernel and that are therefore not wrong at all; empty in a
 /// sound tree.
 std::span<const std::string_view> stale_mutants();
 
