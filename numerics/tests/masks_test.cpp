@@ -23,7 +23,6 @@ using numerics::Corner;
 using numerics::EmptyRow;
 using numerics::JudgeInput;
 using numerics::Judgement;
-using numerics::JudgeOptions;
 using numerics::JudgeRecord;
 using numerics::MaskOptions;
 using reference::Array;

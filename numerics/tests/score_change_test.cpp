@@ -224,7 +224,7 @@ TEST_CASE("H06: a bias of -inf forbids; -FLT_MAX beside others weighs nothing; -
                    f32("V", {3, 1}, {0, 3, 9}),
                    {f32("O", {1, 1}, {0})},
                    {}};
-  const auto bias = [](std::vector<float> values) {
+  const auto bias = [](const std::vector<float>& values) {
     return MaskOptions{.bias = f32("bias", {1, 3}, values)};
   };
 
