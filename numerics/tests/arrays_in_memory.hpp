@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,8 +19,8 @@ template <class Number>
 reference::Array array_of(const char* name, std::vector<std::int64_t> shape,
                           const std::vector<Number>& values, reference::Dtype dtype,
                           bool first_fastest = false) {
-  std::vector<std::byte> bytes(values.size() * sizeof(Number));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
+  const auto raw = std::as_bytes(std::span(values));
+  std::vector<std::byte> bytes(raw.begin(), raw.end());
   reference::Array array;
   array.name = name;
   array.dtype = dtype;
