@@ -81,24 +81,16 @@ Json drift_plot(const std::vector<Drift>& drifts) {
         points.push_back({drift.tiles, number(std::fabs(drift.*member))});
     return series(name, mark, colour, std::move(points));
   };
-  return {{"id", "drift"},
-          {"title", "Drift of O for V = 0.1 and tied scores"},
-          {"x_title", "tiles"},
-          {"y_title", "|O / v - 1| / u"},
-          {"x_base", 2},
-          {"y_log", true},
-          {"says", "Growing like the number of tiles, as foretold; the sign, which the plot drops, "
-                   "changes every "
-                   "second doubling. Fused multiply-adds round a product with other digits in "
-                   "every tile: less drift, "
-                   "and none foretold."},
-          {"series",
-           {drawn("fa1", "points", 1, &Drift::normalised),
-            drawn("fa1, foretold", "line", 1, &Drift::foretold),
-            drawn("fa1_deferred", "points", 2, &Drift::deferred),
-            drawn("fa1_deferred, foretold", "dashes", 2, &Drift::deferred_foretold),
-            drawn("fa1, fused", "points", 3, &Drift::fused)}},
-          {"x_ticks", Json::array()}};
+  return plot(
+      "drift", "Drift of O for V = 0.1 and tied scores", {"tiles", "|O / v - 1| / u"},
+      "Growing like the number of tiles, as foretold; the sign, which the plot drops, "
+      "changes every second doubling. Fused multiply-adds round a product with other digits "
+      "in every tile: less drift, and none foretold.",
+      {drawn("fa1", "points", 1, &Drift::normalised),
+       drawn("fa1, foretold", "line", 1, &Drift::foretold),
+       drawn("fa1_deferred", "points", 2, &Drift::deferred),
+       drawn("fa1_deferred, foretold", "dashes", 2, &Drift::deferred_foretold),
+       drawn("fa1, fused", "points", 3, &Drift::fused)});
 }
 
 Json drift_table(const std::vector<Drift>& drifts) {
@@ -164,16 +156,11 @@ Json bias_plot(const std::vector<Json>& records) {
   for (const double border : {-1.0, 1.0})
     drawn.push_back(series(border < 0.0 ? "" : "biased beyond", "dashes", 0,
                            {{-0.5, border}, {static_cast<double>(kernels.size()) - 0.5, border}}));
-  return {{"id", "means"},
-          {"title", "Mean signed errors of right kernels"},
-          {"x_title", "kernel"},
-          {"y_title", "mean / half of the deciding interval"},
-          {"x_base", 0},
-          {"y_log", false},
-          {"says", "Between the dashed lines 0 is inside the interval; outputs without any error "
-                   "are left out."},
-          {"series", std::move(drawn)},
-          {"x_ticks", std::move(ticks)}};
+  return plot(
+      "means", "Mean signed errors of right kernels",
+      {"kernel", "mean / half of the deciding interval", 0, false},
+      "Between the dashed lines 0 is inside the interval; outputs without any error are left out.",
+      std::move(drawn), std::move(ticks));
 }
 
 Json bias_table(const std::vector<Json>& records) {

@@ -107,15 +107,8 @@ Json stacked(const char* id, std::string title, std::string x_title, std::string
           [&](std::size_t bar) { return share(bar, stage); });
   }
   add("others", 0, [&](std::size_t bar) { return others[bar]; });
-  return {{"id", id},
-          {"title", std::move(title)},
-          {"x_title", std::move(x_title)},
-          {"y_title", std::move(y_title)},
-          {"x_base", 0},
-          {"y_log", false},
-          {"says", std::move(says)},
-          {"series", std::move(stack)},
-          {"x_ticks", std::move(ticks)}};
+  return plot(id, std::move(title), {std::move(x_title), std::move(y_title), 0, false},
+              std::move(says), std::move(stack), std::move(ticks));
 }
 
 double whole_percent(const Json&) { return 100.0; }

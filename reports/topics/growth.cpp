@@ -211,19 +211,6 @@ Json curve(const Study& study, const std::vector<Run>& runs, auto&& value) {
 
 constexpr const char* kUnit = "error, u sum p|v|";
 
-Json plot(std::string id, std::string title, std::string x_title, std::string y_title,
-          std::string says, Json all_series, int x_base = 2) {
-  return {{"id", std::move(id)},
-          {"title", std::move(title)},
-          {"x_title", std::move(x_title)},
-          {"y_title", std::move(y_title)},
-          {"x_base", x_base},
-          {"y_log", true},
-          {"says", std::move(says)},
-          {"x_ticks", Json::array()},
-          {"series", std::move(all_series)}};
-}
-
 Json plot_of(const Study& study, const std::vector<Run>& runs, std::string title,
              std::string x_title, std::string says) {
   Json all = Json::array();
@@ -244,7 +231,7 @@ Json plot_of(const Study& study, const std::vector<Run>& runs, std::string title
   all.push_back(series("bound", "line", 0, curve(study, runs, [](const GrowthPoint& p, const Run&) {
                          return p.bound;
                        })));
-  return plot(study.id, std::move(title), std::move(x_title), kUnit, std::move(says),
+  return plot(study.id, std::move(title), {std::move(x_title), kUnit}, std::move(says),
               std::move(all));
 }
 
@@ -355,15 +342,15 @@ Json measure_growth(const TopicAmount& amount) {
        plot_of(named(all, "range"), runs, "Error against the range of the scores",
                "standard deviation of the scores",
                "An error of a score is an absolute error of the exponent."),
-       plot("order", "Error against the number of keys, by the order of the keys", "keys N",
-            "RMS " + std::string(kUnit),
+       plot("order", "Error against the number of keys, by the order of the keys",
+            {"keys N", "RMS " + std::string(kUnit)},
             "Heavy keys first are carried through every later tile; heavy keys last are not.",
             orders),
-       plot("tile", "Error against the width of the tiles", "keys a tile, Bc",
-            "RMS " + std::string(kUnit),
+       plot("tile", "Error against the width of the tiles",
+            {"keys a tile, Bc", "RMS " + std::string(kUnit)},
             "Narrow tiles round the carries often, wide ones sum many terms in a row.",
             tiles.u_shapes),
-       plot("best-tile", "The best tile against the number of keys", "keys N", "best Bc",
+       plot("best-tile", "The best tile against the number of keys", {"keys N", "best Bc"},
             "Where the curve fitted to each U is least, beside the closed form.", tiles.minima)});
   Json tables = Json::array(
       {table("slopes", "Slopes on log-log axes",

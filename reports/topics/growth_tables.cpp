@@ -106,7 +106,6 @@ Tiles best_tiles(std::int64_t most_keys, int seeds) {
 
 Json grades(std::int64_t most_keys) {
   std::vector<const kernels::Kernel*> graded;
-  std::string last;
   for (const kernels::Kernel& kernel : kernels::all_kernels())
     if (kernel.D == 8 && kernel.Bc <= 16 && kernel.backend == kernels::Backend::cpu &&
         (kernel.Bc == 16 || kernel.variant == "fa1_element") && kernel.Br > 1 &&

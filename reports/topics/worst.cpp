@@ -3,6 +3,7 @@
 #include "numerics/case_file.hpp"
 #include "numerics/search.hpp"
 #include "reports/parallel.hpp"
+#include "reports/topics/parts.hpp"
 
 #include <fmt/format.h>
 
@@ -96,23 +97,11 @@ Json record_of(const Row& row) {
           {"reproduce", row.command}};
 }
 
-Json columns(std::initializer_list<std::pair<const char*, const char*>> names) {
-  Json json = Json::array();
-  for (const auto& [key, name] : names)
-    json.push_back({{"key", key}, {"name", name}});
-  return json;
-}
-
-Json table(const char* id, const char* title, const std::string& says, Json shown,
-           const std::vector<Row>& rows) {
+Json records_of(const std::vector<Row>& rows) {
   Json records = Json::array();
   for (const Row& row : rows)
     records.push_back(record_of(row));
-  return {{"id", id},
-          {"title", title},
-          {"says", says},
-          {"columns", std::move(shown)},
-          {"records", std::move(records)}};
+  return records;
 }
 
 Json hall_table() {
@@ -132,45 +121,35 @@ Json hall_table() {
                        {"evaluations", evaluations},
                        {"file", file.filename().string()}});
   }
-  return {{"id", "hall"},
-          {"title", "Hall of fame"},
-          {"says", "The worst that longer searches found, in numerics/hall_of_fame; ctest replays "
-                   "each before all "
-                   "else. Error and bound in 2^-24 sum p|v|."},
-          {"columns", columns({{"kernel", "kernel"},
-                               {"n_kv", "keys"},
-                               {"d", "d"},
-                               {"objective", "searched for"},
-                               {"error", "error"},
-                               {"bound", "bound"},
-                               {"fraction", "error/bound"},
-                               {"evaluations", "problems tried"}})},
-          {"records", std::move(records)}};
+  return table("hall", "Hall of fame",
+               "The worst that longer searches found, in numerics/hall_of_fame; ctest replays each "
+               "before all else. Error and bound in 2^-24 sum p|v|.",
+               {{"kernel", "kernel"},
+                {"n_kv", "keys"},
+                {"d", "d"},
+                {"objective", "searched for"},
+                {"error", "error"},
+                {"bound", "bound"},
+                {"fraction", "error/bound"},
+                {"evaluations", "problems tried"}},
+               std::move(records));
 }
 
 /// Of the first kernel, against the number of keys.
-Json plot(const std::vector<Row>& rows) {
-  const auto series = [&](const char* name, const char* mark, int colour, const auto& value) {
+Json plot_of(const std::vector<Row>& rows) {
+  const auto drawn = [&](const char* name, const char* mark, int colour, const auto& value) {
     Json points = Json::array();
     for (const Row& row : rows)
       if (row.kernel == rows[0].kernel)
         points.push_back({row.n_kv, number(value(row))});
-    return Json{{"name", name}, {"mark", mark}, {"colour", colour}, {"points", points}};
+    return series(name, mark, colour, std::move(points));
   };
-  return {
-      {"id", "errors"},
-      {"title", fmt::format("Typical error, worst found and bound of {}", rows[0].kernel)},
-      {"x_title", "keys"},
-      {"y_title", "error in u sum p|v|"},
-      {"x_base", 2},
-      {"y_log", true},
-      {"says", "Dashes: the bound on the problem that was found."},
-      {"series",
-       Json::array({series("bound", "dashes", 0, [](const Row& row) { return row.peak.bound; }),
-                    series("found", "points", 1, [](const Row& row) { return row.found; }),
-                    series("drawn, worst", "points", 2, [](const Row& row) { return row.drawn; }),
-                    series("typical", "line", 3, [](const Row& row) { return row.typical; })})},
-      {"x_ticks", Json::array()}};
+  return plot("errors", fmt::format("Typical error, worst found and bound of {}", rows[0].kernel),
+              {"keys", "error in u sum p|v|"}, "Dashes: the bound on the problem that was found.",
+              {drawn("bound", "dashes", 0, [](const Row& row) { return row.peak.bound; }),
+               drawn("found", "points", 1, [](const Row& row) { return row.found; }),
+               drawn("drawn, worst", "points", 2, [](const Row& row) { return row.drawn; }),
+               drawn("typical", "line", 3, [](const Row& row) { return row.typical; })});
 }
 
 } // namespace
@@ -205,30 +184,31 @@ Json measure_worst(const TopicAmount& amount) {
       "A problem counts where its bound holds, its scores carry a digit, |scale| sum |q k| is at "
       "most 32 and the entries of V are 0 or from 2^-16 to 2^16: without such limits the error in "
       "u sum p|v| has no largest."};
-  const Json error_table =
-      table("error", "Error in u sum p|v|",
-            fmt::format("Median and worst of {0} problems drawn at random, worst of {0} that the "
-                        "search tried, d = 4.",
-                        evaluations),
-            columns({{"kernel", "kernel"},
-                     {"n_kv", "keys"},
-                     {"typical", "typical"},
-                     {"drawn", "worst drawn"},
-                     {"found", "worst found"},
-                     {"bound", "its bound"},
-                     {"fraction", "error/bound"}}),
-            error);
-  const Json bound_table = table("fraction", "Error as a part of the bound",
-                                 "The same for a search that wants error/bound large.",
-                                 columns({{"kernel", "kernel"},
-                                          {"n_kv", "keys"},
-                                          {"typical", "typical"},
-                                          {"drawn", "worst drawn"},
-                                          {"found", "worst found"}}),
-                                 bound);
+  Json tables = Json::array(
+      {table("error", "Error in u sum p|v|",
+             fmt::format("Median and worst of {0} problems drawn at random, worst of {0} that the "
+                         "search tried, d = 4.",
+                         evaluations),
+             {{"kernel", "kernel"},
+              {"n_kv", "keys"},
+              {"typical", "typical"},
+              {"drawn", "worst drawn"},
+              {"found", "worst found"},
+              {"bound", "its bound"},
+              {"fraction", "error/bound"}},
+             records_of(error)),
+       table("fraction", "Error as a part of the bound",
+             "The same for a search that wants error/bound large.",
+             {{"kernel", "kernel"},
+              {"n_kv", "keys"},
+              {"typical", "typical"},
+              {"drawn", "worst drawn"},
+              {"found", "worst found"}},
+             records_of(bound)),
+       hall_table()});
   return {{"sentences", sentences},
-          {"plots", Json::array({plot(error)})},
-          {"tables", Json::array({error_table, bound_table, hall_table()})},
+          {"plots", Json::array({plot_of(error)})},
+          {"tables", std::move(tables)},
           {"reproduce", std::move(reproduce)},
           {"held", closest.found <= 1.0 && std::ranges::all_of(error, [](const Row& row) {
                      return row.peak.fraction <= 1.0;
