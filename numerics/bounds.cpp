@@ -480,6 +480,15 @@ private:
   ColumnSums sums_;
 };
 
+void bound_row(const Roundings& roundings, const reference::Problem& problem, std::int64_t bh,
+               std::int64_t r, Scores& scores, Bounds& bounds) {
+  RowBound row(roundings, static_cast<std::size_t>(problem.shape.dv));
+  row.survey(problem, bh, scores);
+  row.settle();
+  row.weigh(problem, bh, scores);
+  row.finish(bounds, bh, r);
+}
+
 std::string overflow_in_scores(const Scores& scores, const reference::Shape& shape,
                                std::int64_t row) {
   if (scores.largest_unscaled * (1.0 + gamma(static_cast<double>(shape.d))) >= kFloatMax ||
@@ -546,11 +555,7 @@ Bounds online_softmax(const reference::Problem& problem, const kernels::Arithmet
       bounds.obstacle = overflow_in_scores(scores, shape, r);
       if (!bounds.obstacle.empty())
         return bounds;
-      RowBound row(roundings, static_cast<std::size_t>(shape.dv));
-      row.survey(problem, bh, scores);
-      row.settle();
-      row.weigh(problem, bh, scores);
-      row.finish(bounds, bh, r);
+      bound_row(roundings, problem, bh, r, scores, bounds);
     }
   return bounds;
 }
@@ -577,13 +582,8 @@ Bounds low_precision_bound(const reference::Problem& problem, const LowPrecision
     if (change.any())
       scores.change(change, shape.d, r, roundings.stat_dot);
     overflows[at] = overflow_in_scores(scores, shape, r);
-    if (!overflows[at].empty())
-      return;
-    RowBound row(roundings, static_cast<std::size_t>(shape.dv));
-    row.survey(problem, bh, scores);
-    row.settle();
-    row.weigh(problem, bh, scores);
-    row.finish(bounds, bh, r);
+    if (overflows[at].empty())
+      bound_row(roundings, problem, bh, r, scores, bounds);
   });
   for (const std::string& overflow : overflows)
     if (bounds.obstacle.empty())

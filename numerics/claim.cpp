@@ -42,16 +42,7 @@ constexpr auto kNumberKeys = std::to_array<NumberKey>({{"n_kv", 1, 1 << 20, 1, 1
                                                        {"sigma", 1e-30, 1e30, 0.00390625, 4, false},
                                                        {"gap", 1e-3, 1e4, 1, 32, false}});
 
-struct WordKey {
-  const char* name;
-  const char* open;
-};
-
-constexpr auto kWordKeys =
-    std::to_array<WordKey>({{"dist", "normal,uniform,ints,pow2,outliers"},
-                            {"order", "free,ascending,descending,tied,dominant"},
-                            {"v", "normal,uniform,positive,alternating,ints,pow2,outliers,index1"},
-                            {"kernel", "fa1"}});
+constexpr std::array<std::string_view, 4> kWordKeys{"dist", "order", "v", "kernel"};
 
 constexpr const char* kKnownKeys = "n_kv d dv n_q sigma gap dist order v kernel";
 
@@ -106,7 +97,7 @@ private:
 
   void condition();
   void number_condition(const NumberKey& key);
-  void word_condition(const WordKey& key);
+  void word_condition(std::string_view key);
   std::string values(const NumberKey& key) const;
   void name_kernels(const std::string& list, std::size_t at);
 
@@ -241,24 +232,24 @@ void Reader::number_condition(const NumberKey& key) {
     fail(at_, fmt::format("a range of {} that is not empty", key.name));
 }
 
-void Reader::word_condition(const WordKey& key) {
+void Reader::word_condition(std::string_view key) {
   if (!take("="))
     fail(at_, "=");
   skip_blanks();
   const std::size_t end = std::min(text_.find_first_of(" \t", at_), text_.size());
   const std::string list(text_.substr(at_, end - at_));
-  if (std::string_view(key.name) == "kernel") {
+  if (key == "kernel") {
     kernel_at_ = at_;
   } else {
     try {
-      for (const std::string& value : parse_axis(fmt::format("{}={}", key.name, list)).values)
-        reference::parse_recipe(fmt::format("{}={}", key.name, value));
+      for (const std::string& value : parse_axis(fmt::format("{}={}", key, list)).values)
+        reference::parse_recipe(fmt::format("{}={}", key, value));
     } catch (const std::runtime_error& error) {
       fail(at_, fmt::format("a value that a recipe takes ({})", error.what()));
     }
   }
-  if (!lists_.emplace(key.name, list).second)
-    fail(at_, fmt::format("{} once", key.name));
+  if (!lists_.emplace(key, list).second)
+    fail(at_, fmt::format("{} once", key));
   at_ = end;
 }
 
@@ -269,8 +260,8 @@ void Reader::condition() {
       at_ += key.size();
       return number_condition(known);
     }
-  for (const WordKey& known : kWordKeys)
-    if (key == known.name) {
+  for (const std::string_view known : kWordKeys)
+    if (key == known) {
       at_ += key.size();
       return word_condition(known);
     }
@@ -349,13 +340,15 @@ Claim Reader::claim() {
   for (const NumberKey& key : kNumberKeys)
     if (key.open_up_to > 0.0 || ranges_.contains(key.name))
       claim_.axes.push_back(parse_axis(fmt::format("{}={}", key.name, values(key))));
-  for (const WordKey& key : kWordKeys) {
-    const auto said = lists_.find(key.name);
-    const std::string list = said == lists_.end() ? key.open : said->second;
-    if (std::string_view(key.name) == "kernel")
-      name_kernels(list, kernel_at_);
+  const std::vector<Axis> open = open_axes("");
+  for (const std::string_view key : kWordKeys) {
+    const auto said = lists_.find(key);
+    if (key == "kernel")
+      name_kernels(said == lists_.end() ? "fa1" : said->second, kernel_at_);
+    else if (said == lists_.end())
+      claim_.axes.push_back(*std::ranges::find(open, key, &Axis::key));
     else
-      claim_.axes.push_back(parse_axis(fmt::format("{}={}", key.name, list)));
+      claim_.axes.push_back(parse_axis(fmt::format("{}={}", key, said->second)));
   }
   return std::move(claim_);
 }

@@ -1,5 +1,7 @@
 #include "numerics/drift.hpp"
 
+#include "numerics/ulp.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -12,8 +14,6 @@ double top_of(double x) {
   std::frexp(x, &exponent);
   return std::ldexp(1.0, exponent);
 }
-
-double ulp_of_binade(double x) { return top_of(x) * 0x1p-24; }
 
 /// The integral of round(s) over s from 0 to x.
 double rounded_area(double x) {
@@ -67,7 +67,7 @@ double normalised_drift(float v, std::int64_t Bc, std::int64_t tiles) {
   double O = pv / width;
   for (std::int64_t t = 1; t < tiles; ++t) {
     const double l = width * static_cast<double>(t + 1);
-    const double g = ulp_of_binade(l * O), q = ulp_of_binade(O);
+    const double g = ulp_of(l * O), q = ulp_of(O);
     const double r = std::nearbyint(pv / g) * g - pv;
     const double rho = g <= q ? 0.0 : std::min(1.0, g / (l * q));
     O += q * mean_of_rounded((pv - width * O + r) / (l * q), rho);

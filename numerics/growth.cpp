@@ -44,7 +44,7 @@ GrowthPoint growth_point(const Problem& problem, const reference::State& state,
     squares += expected.O.elements()[e] / std::pow(kU * weighted[e], 2);
   double softmax = 0.0;
   for (const double spread : bounds.spread)
-    raise(softmax, static_cast<double>(problem.shape.n_kv) + 2.0 + 2.0 * spread);
+    raise(softmax, softmax_bound(problem.shape.n_kv, spread));
   return {.rms = error.rms_relative,
           .max = error.max_relative,
           .predicted = std::sqrt(squares / static_cast<double>(weighted.size())),

@@ -41,6 +41,7 @@
 #include "numerics/sweep.hpp"
 #include "reference/problem.hpp"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -86,6 +87,10 @@ struct GradedError {
   double row = 0.0, problem = 0.0;
   double without_condition = 0.0; ///< largest error / (u sum p|v|)
 };
+
+/// What a kernel is graded on: the largest error of all of them counts.
+inline constexpr std::array kGradedInputs{"v=positive",    "v=normal", "v=positive order=ascending",
+                                          "v=alternating", "sigma=8",  "dist=outliers v=outliers"};
 
 GradedError graded_error(const reference::Problem& problem, const reference::State& state,
                          const reference::Truth& truth);

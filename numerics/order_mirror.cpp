@@ -15,7 +15,6 @@ using reference::Problem;
 using reference::State;
 
 constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
-constexpr float kLag = 0x1.62e43p+2f; // 8 ln 2, as lazy_rescale.cuh rounds it
 
 struct Running {
   float m = kMinusInf, l = 0.0f;

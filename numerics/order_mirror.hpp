@@ -21,6 +21,8 @@
 
 namespace fa1::numerics {
 
+inline constexpr float kLag = 0x1.62e43p+2f; ///< 8 ln 2, as lazy_rescale.cuh rounds it
+
 struct RowInTile {
   std::vector<float> s, p, pv;
   std::vector<float> w; ///< what the values are weighted with, where that is not p

@@ -43,6 +43,16 @@ PaperRow largest(std::string source, std::string quantity, std::string unit, std
           .differs = std::move(differs)};
 }
 
+/// The same for a slope, with its 95 % interval.
+PaperRow slope_row(std::string source, std::string quantity, std::string says, const Slope& slope,
+                   std::string shapes, std::string differs) {
+  PaperRow row = largest(std::move(source), std::move(quantity), "exponent", std::move(says),
+                         std::array{slope.slope}, std::move(shapes), std::move(differs));
+  row.low = slope.low;
+  row.high = slope.high;
+  return row;
+}
+
 // ---------------------------------------------------------------------------------------------------
 // Blanchard, Higham and Higham
 
@@ -86,8 +96,7 @@ std::vector<PaperRow> softmax_rows(PaperSet set) {
         const auto [low, high] = std::ranges::minmax(x);
         const double error = softmax_error(x);
         largest_error = std::max(largest_error, error);
-        largest_part = std::max(largest_part, error / (static_cast<double>(n) + 2.0 +
-                                                       2.0 * (double{high} - double{low})));
+        largest_part = std::max(largest_part, error / softmax_bound(n, double{high} - double{low}));
       }
     parts.push_back(largest_part);
     keys.push_back(static_cast<double>(n));
@@ -100,14 +109,10 @@ std::vector<PaperRow> softmax_rows(PaperSet set) {
   const std::string differs =
       "theirs is a worst case for sums in order, proved; no number of theirs "
       "is for these inputs";
-  const Slope slope = log_log_slope(keys, errors);
-  PaperRow grows = largest(source, "softmax: slope of the largest error over n", "exponent",
-                           "at most 1 for long rows", std::array{slope.slope}, shapes, differs);
-  grows.low = slope.low;
-  grows.high = slope.high;
   return {largest(source, "softmax: largest error of p over their bound", "", "at most 1", parts,
                   shapes, differs),
-          grows};
+          slope_row(source, "softmax: slope of the largest error over n", "at most 1 for long rows",
+                    log_log_slope(keys, errors), shapes, differs)};
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -116,11 +121,9 @@ std::vector<PaperRow> softmax_rows(PaperSet set) {
 std::vector<PaperRow> grade_rows(PaperSet set, unsigned threads) {
   const std::int64_t most = set == PaperSet::few ? 2048 : 16384;
   constexpr std::int64_t kBc = 32;
-  constexpr std::array kInputs{"v=positive",    "v=normal", "order=ascending v=positive",
-                               "v=alternating", "sigma=8",  "dist=outliers v=outliers"};
   std::vector<std::string> recipes;
   for (std::int64_t n = 64; n <= most; n *= 2)
-    for (const char* input : kInputs)
+    for (const char* input : kGradedInputs)
       recipes.push_back(fmt::format("n_q=8 n_kv={} d=16 {}", n, input));
   std::vector<GradedError> errors(recipes.size());
   reference::in_parallel(recipes.size(), threads, [&](std::size_t i) {
@@ -134,20 +137,16 @@ std::vector<PaperRow> grade_rows(PaperSet set, unsigned threads) {
   const std::string shapes =
       fmt::format("n_kv from 64 to {}, d = 16, Bc = {}, 8 rows of each of {} kinds of inputs; fa1 "
                   "gets the grade {}",
-                  most, kBc, kInputs.size(), result.letter);
+                  most, kBc, kGradedInputs.size(), result.letter);
   const std::string differs = "attention instead of a product of matrices: sum p|v| stands for "
                               "|A||B|; the range is the 95 % interval";
-  const auto slope_row = [&](std::string quantity, const Slope& slope) {
-    PaperRow row = largest(source, std::move(quantity), "exponent", "grade A: at most 1",
-                           std::array{slope.slope}, shapes, differs);
-    row.low = slope.low;
-    row.high = slope.high;
-    return row;
-  };
-  return {slope_row("largest error over u sum p|v|: slope over the keys", result.plain_slope),
-          slope_row(fmt::format("the same times the condition of the inputs: grade {}, slope",
+  const std::string says = "grade A: at most 1";
+  return {slope_row(source, "largest error over u sum p|v|: slope over the keys", says,
+                    result.plain_slope, shapes, differs),
+          slope_row(source,
+                    fmt::format("the same times the condition of the inputs: grade {}, slope",
                                 result.letter),
-                    result.slope),
+                    says, result.slope, shapes, differs),
           largest(source, "the same over f(N) = 4 N + d + 6", "", "at most 1",
                   std::array{result.part}, shapes, differs + "; f is ours")};
 }

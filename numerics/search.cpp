@@ -125,6 +125,14 @@ Candidate drawn_from(const Grid& grid, Dice& dice) {
   return {point, dice.below(kSeeds)};
 }
 
+GridPoint point_at(const Grid& grid, const Candidate& candidate) {
+  GridPoint point = grid.point(candidate.point);
+  point.recipe.seed = candidate.seed;
+  if (point.recipe.order != reference::Order::dominant)
+    point.recipe.gap = Recipe{}.gap; // of no effect, so not to be read
+  return point;
+}
+
 } // namespace
 
 std::uint64_t digit_of(const Grid& grid, std::uint64_t point, std::size_t axis) {
@@ -140,13 +148,7 @@ std::uint64_t with_digit(const Grid& grid, std::uint64_t point, std::size_t axis
 Evolution::Evolution(const Grid& grid, Score score, std::uint64_t seed)
     : grid_(grid), score_(std::move(score)), dice_(seed) {}
 
-GridPoint Evolution::at(const Candidate& candidate) const {
-  GridPoint point = grid_.point(candidate.point);
-  point.recipe.seed = candidate.seed;
-  if (point.recipe.order != reference::Order::dominant)
-    point.recipe.gap = Recipe{}.gap; // of no effect, so not to be read
-  return point;
-}
+GridPoint Evolution::at(const Candidate& candidate) const { return point_at(grid_, candidate); }
 
 /// A new seed, or one or two axes a step or a jump on.
 Candidate Evolution::mutated(Candidate candidate) {
@@ -204,9 +206,7 @@ std::vector<double> random_values(const Grid& grid, const Score& score, std::uin
   Dice dice(seed);
   std::vector<std::pair<Recipe, std::string>> recipes;
   for (std::size_t i = 0; i < count; ++i) {
-    const Candidate candidate = drawn_from(grid, dice);
-    GridPoint point = grid.point(candidate.point);
-    point.recipe.seed = candidate.seed;
+    GridPoint point = point_at(grid, drawn_from(grid, dice));
     recipes.emplace_back(std::move(point.recipe), std::move(point.kernel));
   }
   return values_of(recipes, score, threads);
@@ -331,6 +331,13 @@ void Account::spend(std::size_t count) {
     budget_.on_spent(share() - std::exchange(told_, share()));
 }
 
+Score score_of(const WorstSearch& search) {
+  return [&search](const Recipe& recipe, std::string_view) {
+    const auto peak = peak_of(recipe, *search.kernel, search.objective, search.limits);
+    return peak ? peak->of(search.objective) : kNaN;
+  };
+}
+
 std::vector<Axis> open_axes(std::string_view base) {
   std::vector<Axis> axes;
   const std::string words = fmt::format(" {}", base);
@@ -377,10 +384,7 @@ Worst find_worst(const WorstSearch& search, const Budget& budget, unsigned threa
     throw SweepError("worst: want n_q, n_kv, d and dv of at least 1");
   if (base.batch_heads != 1 || base.rows)
     throw SweepError("worst: bh and rows: want one batch-head and all rows, each is on its own");
-  const Score score = [&](const Recipe& recipe, std::string_view) {
-    const auto peak = peak_of(recipe, *search.kernel, search.objective, search.limits);
-    return peak ? peak->of(search.objective) : kNaN;
-  };
+  const Score score = score_of(search);
   Account account(budget);
   Dice seeds(search.seed);
   Evolution recipes(grid, score, seeds.below(kSeeds));

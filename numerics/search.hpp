@@ -192,6 +192,9 @@ struct WorstSearch {
   std::optional<reference::Recipe> from; ///< entries start here
 };
 
+/// What the search makes large; `search` outlives it.
+Score score_of(const WorstSearch& search);
+
 /// The axes that `base` leaves open: those of its keys dist, sigma, order, gap and v that it does not
 /// name.
 std::vector<Axis> open_axes(std::string_view base);

@@ -2,6 +2,7 @@
 
 #include "kernels/tiling.hpp"
 #include "numerics/bounds.hpp"
+#include "numerics/order_mirror.hpp"
 #include "numerics/ulp.hpp"
 #include "reference/parallel.hpp"
 
@@ -19,7 +20,6 @@ using reference::Problem;
 using reference::Tensor;
 
 constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
-constexpr float kLag = 0x1.62e43p+2f; // 8 ln 2, as lazy_rescale.cuh rounds it
 
 // The copies in double: exact, all stages inexact, each alone inexact, each alone exact.
 constexpr std::size_t kExact = 0, kAll = 1, kAlone = 2, kLeft = kAlone + kBudgetStages,

@@ -319,7 +319,7 @@ void weigh_elements(const reference::State& state, const reference::Truth& truth
   for (std::size_t e = 0; e < O.size(); ++e) {
     const double error = std::fabs(error_of(O[e], exact[e]));
     const double relative = error == 0.0 ? 0.0 : error / (kU * weighted[e]);
-    const double line = static_cast<double>(shape.n_kv) + 2.0 + 2.0 * bounds.spread[e / columns];
+    const double line = softmax_bound(shape.n_kv, bounds.spread[e / columns]);
     squares += line * line;
     raise(result.max_softmax, relative / line);
     result.errors.push_back(relative);

@@ -65,6 +65,11 @@ struct Sample {
 Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads = 1,
               std::int64_t chunk_bytes = kChunkBytes);
 
+/// In u; `spread` = max_j (M - s_j).
+constexpr double softmax_bound(std::int64_t n, double spread) {
+  return static_cast<double>(n) + 2.0 + 2.0 * spread;
+}
+
 inline constexpr std::array kQuantiles{0.5, 0.9, 0.99, 0.999};
 
 /// One point of a sweep over all its seeds.

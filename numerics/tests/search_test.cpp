@@ -39,13 +39,6 @@ Budget evaluations(std::int64_t count) {
   return budget;
 }
 
-Score score_of(const WorstSearch& search) {
-  return [&search](const Recipe& recipe, std::string_view) {
-    const auto peak = peak_of(recipe, *search.kernel, search.objective, search.limits);
-    return peak ? peak->of(search.objective) : std::nan("");
-  };
-}
-
 /// The best of the recipes alone.
 double evolved(const WorstSearch& search, int count) {
   const Grid grid(search.base, search.axes);

@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <span>
 #include <string>
@@ -114,11 +113,9 @@ Json grades(std::int64_t most_keys) {
   for (const char* wrong : {"tf32_inputs", "bf16_weights", "bf16_output", "fast_exp", "biased_exp"})
     graded.push_back(
         &kernels::find_kernel(fmt::format("mutant.{}", wrong), {.n_q = 8, .d = 8, .dv = 8}));
-  constexpr std::array kInputs{"v=positive",    "v=normal", "v=positive order=ascending",
-                               "v=alternating", "sigma=8",  "dist=outliers v=outliers"};
   std::vector<std::string> recipes;
   for (std::int64_t keys = most_keys; keys >= 32; keys /= 2)
-    for (const char* input : kInputs)
+    for (const char* input : numerics::kGradedInputs)
       recipes.push_back(fmt::format("n_q=8 n_kv={} d=8 {}", keys, input));
   std::vector<std::vector<numerics::GradedError>> errors(
       graded.size(), std::vector<numerics::GradedError>(recipes.size()));

@@ -52,14 +52,10 @@ Row row_of(const std::string& kernel, std::int64_t n_kv, Objective objective,
   search.seed = amount.seed;
   numerics::Budget budget;
   budget.evaluations = evaluations;
-  const auto score = [&](const reference::Recipe& recipe, std::string_view) {
-    const auto peak = numerics::peak_of(recipe, *search.kernel, objective, search.limits);
-    return peak ? peak->of(objective) : std::nan("");
-  };
 
   std::vector<double> drawn =
-      numerics::random_values(numerics::Grid(search.base, search.axes), score, amount.seed,
-                              static_cast<std::size_t>(evaluations), cores());
+      numerics::random_values(numerics::Grid(search.base, search.axes), numerics::score_of(search),
+                              amount.seed, static_cast<std::size_t>(evaluations), cores());
   const numerics::Worst worst = numerics::find_worst(search, budget, cores());
 
   std::erase_if(drawn, [](double value) { return std::isnan(value); });
