@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace fa1::reports {
 
@@ -101,6 +102,27 @@ std::uint64_t whole_number(std::string_view name, std::string_view text, std::ui
     throw UsageError(fmt::format("{} {}: want a whole number from {} to {}", name,
                                  text.substr(0, 40), low, high));
   return *number;
+}
+
+bool runs_alone(const kernels::Kernel& kernel) {
+  return kernel.backend != kernels::Backend::cpu || !kernel.asked_by.empty();
+}
+
+std::optional<float> scale_from(const std::string& text) {
+  if (text.empty())
+    return std::nullopt;
+  const auto scale = read_number<float>(text);
+  if (!scale || !std::isfinite(*scale))
+    throw UsageError(fmt::format("--scale {}: want a finite fp32 number", text));
+  return scale;
+}
+
+std::optional<numerics::Layout> layout_from(const std::string& text) {
+  if (text.empty())
+    return std::nullopt;
+  if (text != "bhnd" && text != "bnhd")
+    throw UsageError(unknown("--layout", text, "bhnd, bnhd"));
+  return text == "bhnd" ? numerics::Layout::bhnd : numerics::Layout::bnhd;
 }
 
 double seconds_from(std::string_view name, std::string_view text) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/kernel.hpp"
+#include "numerics/judge.hpp"
 #include "numerics/search.hpp"
 #include "reference/recipe.hpp"
 #include "reports/command.hpp"
@@ -74,6 +75,13 @@ std::uint64_t whole_number(std::string_view name, std::string_view text, std::ui
 
 /// From a millisecond to an hour.
 double seconds_from(std::string_view name, std::string_view text);
+
+/// GPUs and processes of their own are not shared between threads.
+bool runs_alone(const kernels::Kernel& kernel);
+
+/// --scale and --layout of tensors in files; nothing where nothing was said.
+std::optional<float> scale_from(const std::string& text);
+std::optional<numerics::Layout> layout_from(const std::string& text);
 
 /// `'one' is not known; want one of one, two, three`, ready to be thrown.
 std::string unknown(std::string_view what, std::string_view found, std::string_view known);

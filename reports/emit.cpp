@@ -80,10 +80,16 @@ std::string_view ending_of(Language language) {
   return kEndings[static_cast<std::size_t>(language)];
 }
 
-std::string_view build_of(Language language) {
-  constexpr std::string_view kBuilds[] = {"cc FILE -lm && ./a.out", "nvcc FILE && ./a.out",
-                                          "python3 FILE"};
-  return kBuilds[static_cast<std::size_t>(language)];
+std::string build_of(Language language, std::string_view file) {
+  switch (language) {
+  case Language::c:
+    return fmt::format("cc {} -lm && ./a.out", file);
+  case Language::cuda:
+    return fmt::format("nvcc {} && ./a.out", file);
+  case Language::python:
+    break;
+  }
+  return fmt::format("python3 {}", file);
 }
 
 std::string emitted(Language language, const numerics::Shrunk& shrunk,

@@ -20,7 +20,8 @@ namespace fa1::reports {
 enum class Language { c, cuda, python };
 
 std::string_view ending_of(Language language); ///< `.c`
-std::string_view build_of(Language language);  ///< what runs `FILE`: `cc FILE -lm && ./a.out`
+/// What runs `file`: `cc FILE -lm && ./a.out`.
+std::string build_of(Language language, std::string_view file);
 
 /// `file` is how the text calls itself.
 std::string emitted(Language language, const numerics::Shrunk& shrunk,

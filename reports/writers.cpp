@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 namespace fa1::reports {
@@ -453,30 +454,32 @@ std::string csv_of_records(const Json& records) {
 }
 
 std::vector<std::string> report_file_names() {
-  return {"index.html",
-          "report.md",
-          "report.json",
-          "errors.csv",
-          "laws.csv",
-          "edge_cases.csv",
-          "histogram.csv",
-          "family.csv",
-          "traffic.csv",
-          "zoo.csv",
-          "costs.csv",
-          "plots/keys-positive.svg",
-          "plots/keys-normal.svg",
-          "plots/keys-narrow.svg",
-          "plots/stagnation.svg",
-          "plots/head.svg",
-          "plots/range.svg",
-          "plots/tile.svg",
-          "plots/histogram.svg",
-          "plots/family.svg",
-          "plots/traffic.svg",
-          "plots/memory.svg",
-          "plots/zoo.svg",
-          "plots/costs.svg"};
+  std::vector<std::string> names{"index.html",
+                                 "report.md",
+                                 "report.json",
+                                 "errors.csv",
+                                 "laws.csv",
+                                 "edge_cases.csv",
+                                 "histogram.csv",
+                                 "family.csv",
+                                 "traffic.csv",
+                                 "zoo.csv",
+                                 "costs.csv",
+                                 "plots/keys-positive.svg",
+                                 "plots/keys-normal.svg",
+                                 "plots/keys-narrow.svg",
+                                 "plots/stagnation.svg",
+                                 "plots/head.svg",
+                                 "plots/range.svg",
+                                 "plots/tile.svg",
+                                 "plots/histogram.svg",
+                                 "plots/family.svg",
+                                 "plots/traffic.svg",
+                                 "plots/memory.svg",
+                                 "plots/zoo.svg",
+                                 "plots/costs.svg"};
+  std::ranges::move(topic_file_patterns(), std::back_inserter(names));
+  return names;
 }
 
 CostRow cost_row(const Json& subject) {

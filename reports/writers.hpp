@@ -32,7 +32,8 @@ struct ReportFile {
   std::string text;
 };
 
-/// What a report's folder may hold besides its plots: the names of all files that report_files makes.
+/// What a report's folder may hold: the names of all files that report_files makes, those of pages as patterns
+/// (fnmatch).
 std::vector<std::string> report_file_names();
 
 /// index.html, report.md, report.json, the CSV files and the plots, all made of one report

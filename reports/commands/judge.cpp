@@ -5,6 +5,7 @@
 #include "reports/arguments.hpp"
 #include "reports/parallel.hpp"
 #include "reports/records.hpp"
+#include "reports/telling.hpp"
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
@@ -177,17 +178,8 @@ numerics::MaskOptions mask_of(const Options& given) {
 
 numerics::JudgeOptions options_of(const Options& given) {
   numerics::JudgeOptions options;
-  if (!given.layout.empty()) {
-    if (given.layout != "bhnd" && given.layout != "bnhd")
-      throw UsageError(unknown("--layout", given.layout, "bhnd, bnhd"));
-    options.layout = given.layout == "bhnd" ? numerics::Layout::bhnd : numerics::Layout::bnhd;
-  }
-  if (!given.scale.empty()) {
-    const auto scale = read_number<float>(given.scale);
-    if (!scale || !std::isfinite(*scale))
-      throw UsageError(fmt::format("--scale {}: want a finite fp32 number", given.scale));
-    options.scale = *scale;
-  }
+  options.layout = layout_from(given.layout);
+  options.scale = scale_from(given.scale);
   if (!given.arithmetic.empty()) {
     options.declared = numerics::find_declared(given.arithmetic);
     std::string known;
@@ -280,20 +272,7 @@ Json to_json(const JudgeRecord& r, const JudgedOutput& o) {
 // Text
 // ---------------------------------------------------------------------------------------------------
 
-Colour colour_of(numerics::Judgement judgement) {
-  switch (judgement) {
-  case numerics::Judgement::proved_right:
-    return Colour::good;
-  case numerics::Judgement::proved_wrong:
-    return Colour::bad;
-  default:
-    return Colour::warning;
-  }
-}
-
-void line(std::string_view name, std::string_view text) {
-  fmt::print(std::cout, "{:<11} {}\n", name, text);
-}
+void line(std::string_view name, std::string_view text) { print_line(std::cout, name, text, 11); }
 
 std::string text_of(const Judged& e) {
   std::string text = fmt::format("{}{} = {} ({:.9g}), truth {} ({:.9g})", e.output, to_string(e.at),
@@ -316,8 +295,7 @@ std::string text_of(const numerics::Spread& s) {
 
 void print(const JudgeRecord& r, const JudgedOutput& o, bool first) {
   line("output", o.name);
-  line("verdict", painted(numerics::name_of(o.judgement), colour_of(o.judgement)) +
-                      (o.why.empty() ? "" : ": " + o.why));
+  line("verdict", painted_verdict(o.judgement, o.why));
   if (o.worst)
     line("worst", text_of(*o.worst));
   line("elements", fmt::format("{} proved right, {} suspicious, {} undecided, {} proved wrong",

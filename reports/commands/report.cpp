@@ -7,16 +7,13 @@
 #include "reports/papers.hpp"
 #include "reports/plot.hpp"
 #include "reports/terminal.hpp"
-#include "reports/topic_pages.hpp"
 #include "reports/writers.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <limits>
 #include <memory>
 
@@ -48,9 +45,7 @@ int report(const Options& options) {
   if (options.out.empty())
     throw UsageError("--out: is empty; want a folder");
   require_gnuplot();
-  std::vector<std::string> may_hold = report_file_names();
-  std::ranges::move(topic_file_patterns(), std::back_inserter(may_hold));
-  NewFolder folder(options.out, may_hold);
+  NewFolder folder(options.out, report_file_names());
 
   const Json document = collect(level, seed);
   const Json costs = measure_costs(cost_settings(level));

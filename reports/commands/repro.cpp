@@ -13,6 +13,7 @@
 #include "reports/diagnosis.hpp"
 #include "reports/records.hpp"
 #include "reports/subject.hpp"
+#include "reports/telling.hpp"
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
@@ -30,10 +31,6 @@ namespace {
 using kernels::Backend;
 using kernels::Kernel;
 using reference::Problem;
-
-void line(std::ostream& out, std::string_view name, std::string_view text) {
-  fmt::print(out, "{:<9} {}\n", name, text);
-}
 
 // ---------------------------------------------------------------------------------------------------
 // What is asked for
@@ -113,17 +110,6 @@ Kernel with_schedule(const Kernel& kernel, const std::string& text) {
 // Telling
 // ---------------------------------------------------------------------------------------------------
 
-Colour colour_of(numerics::Judgement judgement) {
-  if (judgement == numerics::Judgement::proved_right)
-    return Colour::good;
-  return judgement == numerics::Judgement::proved_wrong ? Colour::bad : Colour::warning;
-}
-
-std::string painted_verdict(const numerics::Verdict& verdict) {
-  return painted(numerics::name_of(verdict.judgement), colour_of(verdict.judgement)) +
-         (verdict.why.empty() ? "" : ": " + verdict.why);
-}
-
 /// The line to paste, with everything that was asked for.
 std::string replay(const ReproOptions& options, std::string_view recipe, const Kernel& kernel) {
   std::string text = properties::replay_line(recipe, kernel, options.invariant);
@@ -146,7 +132,8 @@ std::string hexfloats(std::span<const float> entries) {
 /// The inputs that made one element: its query row, and the keys in order of their weight.
 void print_inputs(std::ostream& out, const Problem& problem, const numerics::Element& e) {
   const auto q = problem.Q.row(e.batch_head, e.row);
-  line(out, "inputs", fmt::format("scale {:a}, q[{}] = {}", problem.scale, e.row, hexfloats(q)));
+  print_line(out, "inputs",
+             fmt::format("scale {:a}, q[{}] = {}", problem.scale, e.row, hexfloats(q)));
   std::vector<std::pair<double, std::int64_t>> keys;
   for (std::int64_t j = 0; j < problem.shape.n_kv; ++j) {
     double s = 0.0;
@@ -166,12 +153,12 @@ void print_inputs(std::ostream& out, const Problem& problem, const numerics::Ele
     std::string v;
     if (e.output == "O")
       v = fmt::format("  v[{},{}] = {:a}", j, e.column, problem.V(e.batch_head, j, e.column));
-    line(out, "",
-         fmt::format("score {:.9g}  k[{}] = {}{}", s, j, hexfloats(problem.K.row(e.batch_head, j)),
-                     v));
+    print_line(out, "",
+               fmt::format("score {:.9g}  k[{}] = {}{}", s, j,
+                           hexfloats(problem.K.row(e.batch_head, j)), v));
   }
   if (problem.shape.n_kv > shown)
-    line(out, "", fmt::format("and {} keys of less weight", problem.shape.n_kv - shown));
+    print_line(out, "", fmt::format("and {} keys of less weight", problem.shape.n_kv - shown));
 }
 
 void print_trace(std::ostream& out, const Problem& problem, const Kernel& kernel,
@@ -278,29 +265,30 @@ int repro_case(ReproOptions& options, const numerics::EdgeCase& edge_case, std::
     out << json.dump() << "\n";
     return status;
   }
-  line(out, "case",
-       fmt::format("{} ({}, {})", edge_case.id, numerics::name_of(edge_case.kind),
-                   edge_case.section));
-  line(out, "why", edge_case.why);
+  print_line(out, "case",
+             fmt::format("{} ({}, {})", edge_case.id, numerics::name_of(edge_case.kind),
+                         edge_case.section));
+  print_line(out, "why", edge_case.why);
   for (const numerics::EdgeExample& example : edge_case.examples)
-    line(out, "recipe", example.recipe);
-  line(out, "kernel", kernel.id);
-  line(out, "truth", outcome.truth_text);
-  line(out, "gives", outcome.kernel_text);
-  line(out, "verdict", painted_verdict(outcome.verdict));
+    print_line(out, "recipe", example.recipe);
+  print_line(out, "kernel", kernel.id);
+  print_line(out, "truth", outcome.truth_text);
+  print_line(out, "gives", outcome.kernel_text);
+  print_line(out, "verdict", painted_verdict(outcome.verdict.judgement, outcome.verdict.why));
   if (!outcome.verdict.worst.output.empty())
-    line(out, "worst", numerics::to_string(outcome.verdict.worst));
+    print_line(out, "worst", numerics::to_string(outcome.verdict.worst));
   if (outcome.first_bad_tile)
-    line(out, "parts at", fmt::format("tile {}: {}", *outcome.first_bad_tile, outcome.why_bad));
+    print_line(out, "parts at",
+               fmt::format("tile {}: {}", *outcome.first_bad_tile, outcome.why_bad));
   const bool is_limit = edge_case.kind == numerics::EdgeKind::limit;
   if (outcome.as_catalogued)
-    line(out, "catalogue",
-         painted(is_limit ? "as catalogued: a documented limit of the FA1 recurrence"
-                          : "as catalogued: the right answer",
-                 is_limit ? Colour::warning : Colour::good));
+    print_line(out, "catalogue",
+               painted(is_limit ? "as catalogued: a documented limit of the FA1 recurrence"
+                                : "as catalogued: the right answer",
+                       is_limit ? Colour::warning : Colour::good));
   else
-    line(out, "catalogue", painted("NOT as catalogued: ", Colour::bad) + outcome.detail);
-  line(out, "reproduce", again);
+    print_line(out, "catalogue", painted("NOT as catalogued: ", Colour::bad) + outcome.detail);
+  print_line(out, "reproduce", again);
   if (options.trace)
     print_trace(out, problem, kernel, outcome.verdict);
   return status;
@@ -335,18 +323,19 @@ int repro_law(ReproOptions& options, const reference::Recipe& recipe, const Kern
         << "\n";
     return violated ? kProvedWrong : kHeld;
   }
-  line(out, "recipe", text);
-  line(out, "kernel", kernel.id);
-  line(out, "law", fmt::format("{} ({}): {}", law->id, properties::name_of(law->kind), law->says));
-  line(out, "compares", law->formula);
-  line(out, "answer",
-       painted(answer, violated                                      ? Colour::bad
-                       : outcome.answer == properties::Answer::holds ? Colour::good
-                                                                     : Colour::faint) +
-           (outcome.detail.empty() ? "" : ": " + outcome.detail));
+  print_line(out, "recipe", text);
+  print_line(out, "kernel", kernel.id);
+  print_line(out, "law",
+             fmt::format("{} ({}): {}", law->id, properties::name_of(law->kind), law->says));
+  print_line(out, "compares", law->formula);
+  print_line(out, "answer",
+             painted(answer, violated                                      ? Colour::bad
+                             : outcome.answer == properties::Answer::holds ? Colour::good
+                                                                           : Colour::faint) +
+                 (outcome.detail.empty() ? "" : ": " + outcome.detail));
   if (law->kind != properties::Kind::exact && outcome.answer == properties::Answer::holds)
-    line(out, "worst", fmt::format("{:.3g} of its bound", outcome.fraction));
-  line(out, "reproduce", replay(options, text, kernel));
+    print_line(out, "worst", fmt::format("{:.3g} of its bound", outcome.fraction));
+  print_line(out, "reproduce", replay(options, text, kernel));
   return violated ? kProvedWrong : kHeld;
 }
 
@@ -374,28 +363,29 @@ int repro_problem(ReproOptions& options, const std::string& text, const Problem&
     out << json.dump() << "\n";
     return status;
   }
-  line(out, "recipe", text);
-  line(out, "kernel", kernel.id);
-  line(out, "shape",
-       fmt::format("batch-heads {}, n_q {}, n_kv {}, d {}, dv {}; scale {:.9g} ({:a}); {} tile(s) "
-                   "of {} keys",
-                   shape.batch_heads, shape.n_q, shape.n_kv, shape.d, shape.dv, problem.scale,
-                   problem.scale, kernels::parts(shape.n_kv, kernel.Bc), kernel.Bc));
+  print_line(out, "recipe", text);
+  print_line(out, "kernel", kernel.id);
+  print_line(
+      out, "shape",
+      fmt::format("batch-heads {}, n_q {}, n_kv {}, d {}, dv {}; scale {:.9g} ({:a}); {} tile(s) "
+                  "of {} keys",
+                  shape.batch_heads, shape.n_q, shape.n_kv, shape.d, shape.dv, problem.scale,
+                  problem.scale, kernels::parts(shape.n_kv, kernel.Bc), kernel.Bc));
   if (!bounds.obstacle.empty())
-    line(out, "bound", fmt::format("none: {}", bounds.obstacle));
+    print_line(out, "bound", fmt::format("none: {}", bounds.obstacle));
   else if (!bounds.eta.empty())
-    line(out, "scores",
-         fmt::format("spread {:.3g}, each known to {:.3g}", std::ranges::max(bounds.spread),
-                     std::ranges::max(bounds.eta)));
-  line(out, "truth", truth.method);
-  line(out, "verdict", painted_verdict(verdict));
+    print_line(out, "scores",
+               fmt::format("spread {:.3g}, each known to {:.3g}", std::ranges::max(bounds.spread),
+                           std::ranges::max(bounds.eta)));
+  print_line(out, "truth", truth.method);
+  print_line(out, "verdict", painted_verdict(verdict.judgement, verdict.why));
   if (!verdict.worst.output.empty()) {
-    line(out, "worst", numerics::to_string(verdict.worst));
+    print_line(out, "worst", numerics::to_string(verdict.worst));
     print_inputs(out, problem, verdict.worst);
   }
   for (const auto& [name, says] : lines_of(diagnosis))
-    line(out, name, says);
-  line(out, "reproduce", replay(options, text, kernel));
+    print_line(out, name, says);
+  print_line(out, "reproduce", replay(options, text, kernel));
   if (options.trace)
     print_trace(out, problem, kernel, verdict);
   return status;

@@ -6,10 +6,10 @@
 #include "reports/parallel.hpp"
 #include "reports/records.hpp"
 #include "reports/subject.hpp"
+#include "reports/telling.hpp"
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ostream.h>
 
 #include <iostream>
 #include <memory>
@@ -23,25 +23,13 @@ struct Options {
   bool json = false;
 };
 
-Colour colour_of(numerics::Judgement judgement) {
-  switch (judgement) {
-  case numerics::Judgement::proved_right:
-    return Colour::good;
-  case numerics::Judgement::proved_wrong:
-    return Colour::bad;
-  default:
-    return Colour::warning;
-  }
-}
-
 void print(const numerics::Record& r, const kernels::Kernel& kernel, const Json& diagnosis) {
   const auto line = [](std::string_view name, std::string_view text) {
-    fmt::print(std::cout, "{:<9} {}\n", name, text);
+    print_line(std::cout, name, text);
   };
   line("recipe", reference::to_string(r.recipe));
   line("kernel", r.kernel);
-  line("verdict", painted(numerics::name_of(r.verdict.judgement), colour_of(r.verdict.judgement)) +
-                      (r.verdict.why.empty() ? "" : ": " + r.verdict.why));
+  line("verdict", painted_verdict(r.verdict.judgement, r.verdict.why));
   if (!r.verdict.worst.output.empty())
     line("worst", numerics::to_string(r.verdict.worst));
   for (const auto& [name, says] : lines_of(diagnosis))

@@ -10,6 +10,7 @@
 #include "reports/output.hpp"
 #include "reports/records.hpp"
 #include "reports/subject.hpp"
+#include "reports/telling.hpp"
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
@@ -58,15 +59,8 @@ Given given_in_files(const Options& options) {
     throw UsageError(
         "shrink: files need a kernel that can be run on smaller problems; want --plugin "
         "LIB.so or --kernel K (`fa1lab judge` says what is wrong in an output alone)");
-  std::optional<float> scale;
-  if (!options.scale.empty()) {
-    scale = read_number<float>(options.scale);
-    if (!scale || !std::isfinite(*scale))
-      throw UsageError(fmt::format("--scale {}: want a finite fp32 number", options.scale));
-  }
-  if (!options.layout.empty() && options.layout != "bhnd" && options.layout != "bnhd")
-    throw UsageError(unknown("--layout", options.layout, "bhnd, bnhd"));
-  const auto layout = options.layout == "bnhd" ? numerics::Layout::bnhd : numerics::Layout::bhnd;
+  const std::optional<float> scale = scale_from(options.scale);
+  const auto layout = layout_from(options.layout).value_or(numerics::Layout::bhnd);
   std::string name;
   for (const std::string& file : options.what)
     name += (name.empty() ? "" : " ") + file;
@@ -130,9 +124,7 @@ std::string text_of(const reference::Shape& shape) {
                      shape.n_kv, shape.d, shape.dv);
 }
 
-void line(std::string_view name, std::string_view text) {
-  fmt::print(std::cout, "{:<9} {}\n", name, text);
-}
+void line(std::string_view name, std::string_view text) { print_line(std::cout, name, text); }
 
 int nothing(const Options& options, const Given& given, const kernels::Kernel& kernel) {
   const std::string why = "nothing to shrink: nothing is proved wrong here";
@@ -217,11 +209,8 @@ int shrink(Options& options) {
     line("worst", numerics::to_string(run.verdict.worst));
   line("bound of", numerics::bound_of(run, kernel));
   line("file", options.out);
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    std::string build(build_of(languages[i]));
-    build.replace(build.find("FILE"), 4, sources[i]);
-    line("source", build);
-  }
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    line("source", build_of(languages[i], sources[i]));
   line("reproduce", replay);
   if (recipe)
     line("or", properties::replay_line(reference::to_string(*recipe), kernel));

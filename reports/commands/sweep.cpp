@@ -109,11 +109,7 @@ struct Run {
   const kernels::Kernel* kernel = nullptr;
 
   double work() const { return numerics::work_of(reference::shape_of(recipe)); }
-  /// GPUs and processes of their own are not shared between threads.
-  bool alone() const {
-    return kernel->backend != kernels::Backend::cpu || !kernel->asked_by.empty() ||
-           work() > kLargeRun;
-  }
+  bool alone() const { return runs_alone(*kernel) || work() > kLargeRun; }
 };
 
 /// The samples of `runs`, handed to `take` in their order, each as soon as those before are there.

@@ -6,10 +6,10 @@
 #include "reports/arguments.hpp"
 #include "reports/parallel.hpp"
 #include "reports/records.hpp"
+#include "reports/telling.hpp"
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ostream.h>
 
 #include <cmath>
 #include <filesystem>
@@ -88,7 +88,7 @@ Json to_json(const numerics::FoundCase& found, const std::string& replay, const 
 
 void print(const numerics::FoundCase& found, const std::string& replay, const std::string& file) {
   const auto line = [](std::string_view name, std::string_view text) {
-    fmt::print(std::cout, "{:<9} {}\n", name, text);
+    print_line(std::cout, name, text);
   };
   line("kernel", found.kernel);
   line("error", fmt::format("{:.4g} in 2^-24 sum p|v|, the worst of {} problems", found.peak.error,
@@ -147,13 +147,11 @@ int worst(Options& options) {
     if (written)
       numerics::write_case(file, found);
   };
-  // One plug-in or GPU at a time.
-  const bool alone =
-      search.kernel->backend != kernels::Backend::cpu || search.kernel->variant == "plugin";
   Progress progress("worst", 1.0);
   budget.on_spent = [&](double share) { progress.done(share); };
 
-  const numerics::Worst w = numerics::find_worst(search, budget, alone ? 1 : cores(), keep);
+  const numerics::Worst w =
+      numerics::find_worst(search, budget, runs_alone(*search.kernel) ? 1 : cores(), keep);
 
   progress.clear();
   if (std::isinf(w.value) && w.value < 0.0)
