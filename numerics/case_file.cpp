@@ -1,11 +1,12 @@
 #include "numerics/case_file.hpp"
 
+#include "reference/files/replace.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -34,9 +35,6 @@ std::string_view name_of(reference::Matrix matrix) {
   constexpr std::string_view kNames[] = {"Q", "K", "V"};
   return kNames[static_cast<std::size_t>(matrix)];
 }
-
-/// A file of our own beside the one to be written.
-fs::path beside(const fs::path& file) { return fmt::format("{}.{}.new", file.string(), getpid()); }
 
 FoundCase case_in(const Json& json) {
   if (json.at("what") != kWhat)
@@ -125,18 +123,10 @@ FoundCase read_case(const fs::path& file) {
 }
 
 void write_case(const fs::path& file, const FoundCase& found) {
-  const fs::path fresh = beside(file);
-  {
-    std::ofstream out(fresh);
-    out << to_text(found);
-    out.close();
-    if (!out) {
-      std::error_code no_matter;
-      fs::remove(fresh, no_matter);
-      throw CaseFileError(fmt::format("file '{}' cannot be written", file.string()));
-    }
-  }
-  fs::rename(fresh, file);
+  const std::string text = to_text(found);
+  const std::array<std::string_view, 1> parts{text};
+  if (const std::string failure = reference::replace_file(file.string(), parts); !failure.empty())
+    throw CaseFileError(fmt::format("file '{}' {}", file.string(), failure));
 }
 
 void require_writable(const fs::path& folder) {
@@ -146,7 +136,7 @@ void require_writable(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder))
     throw CaseFileError(want);
-  const fs::path probe = beside(folder / "probe");
+  const fs::path probe = reference::beside((folder / "probe").string());
   if (!(std::ofstream(probe) << "\n"))
     throw CaseFileError(want);
   fs::remove(probe);

@@ -442,8 +442,7 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
   record.n_kv = files.K.rows;
   record.d = files.Q.columns;
   record.dv = files.V.columns;
-  record.scale = options.scale.value_or(
-      record.d == 0 ? 1.0f : static_cast<float>(1.0 / std::sqrt(static_cast<double>(record.d))));
+  record.scale = options.scale.value_or(automatic_scale(record.d));
   record.declared = options.declared == nullptr ? &guessed(input) : options.declared;
   const Mask mask(options.mask, {record.batches, record.query_heads, record.n_q, record.n_kv});
   say_what_was_assumed(input, options, files, mask, record);

@@ -191,14 +191,18 @@ reference::Tensor<float> read_floats(const Heads& heads, std::int64_t batch, std
   return out;
 }
 
+float automatic_scale(std::int64_t d) {
+  reference::Recipe recipe;
+  recipe.d = d;
+  return reference::scale_of(recipe);
+}
+
 reference::Problem problem_of(const JudgeInput& input, Layout layout, std::optional<float> scale) {
   const Quartet files = quartet_of(input, layout);
-  reference::Recipe sizes;
-  sizes.d = files.Q.columns;
   const reference::Shape shape{files.Q.batches * files.Q.heads, files.Q.rows, files.K.rows,
                                files.Q.columns, files.V.columns};
   reference::require_memory(shape, shape.n_kv, "want smaller arrays");
-  reference::Problem problem{shape, scale.value_or(reference::scale_of(sizes)),
+  reference::Problem problem{shape, scale.value_or(automatic_scale(files.Q.columns)),
                              reference::Tensor<float>(shape.batch_heads, shape.n_q, shape.d),
                              reference::Tensor<float>(shape.batch_heads, shape.n_kv, shape.d),
                              reference::Tensor<float>(shape.batch_heads, shape.n_kv, shape.dv)};

@@ -56,8 +56,11 @@ void to_floats(const std::string& name, std::span<const double> values, std::spa
 reference::Tensor<float> read_floats(const Heads& heads, std::int64_t batch, std::int64_t head,
                                      std::span<const std::int64_t> rows, std::int64_t& rounded);
 
+/// fp32(1/sqrt d), 1 for d = 0, as in a recipe.
+float automatic_scale(std::int64_t d);
+
 /// Q, K and V whole, each query head with the K and V of its group; f64 entries are rounded to nearest. Without a scale
-/// fp32(1/sqrt d), 1 for d = 0. Throws where it is too large to be run and judged.
+/// automatic_scale. Throws where it is too large to be run and judged.
 reference::Problem problem_of(const JudgeInput& input, Layout layout, std::optional<float> scale);
 
 struct NotFinite {

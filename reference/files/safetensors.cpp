@@ -1,17 +1,14 @@
 #include "reference/files/safetensors.hpp"
 
-#include <nlohmann/json.hpp>
+#include "reference/files/replace.hpp"
 
-#include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <utility>
 
 namespace fa1::reference {
@@ -254,21 +251,9 @@ void write_safetensors(const std::string& path, const std::map<std::string, Tens
   for (std::size_t i = 0; i < kWord; ++i)
     length += static_cast<char>(text.size() >> (8 * i) & 0xff);
 
-  const std::string fresh = path + "." + std::to_string(getpid()) + ".new";
-  {
-    std::ofstream out(fresh, std::ios::binary);
-    out << length << text << data;
-    out.close();
-    if (!out) {
-      std::error_code no_matter;
-      std::filesystem::remove(fresh, no_matter);
-      throw FileError(path + ": cannot be written");
-    }
-  }
-  std::error_code error;
-  std::filesystem::rename(fresh, path, error);
-  if (error)
-    throw FileError(path + ": cannot be written: " + error.message());
+  const std::array<std::string_view, 3> parts{length, text, data};
+  if (const std::string failure = replace_file(path, parts); !failure.empty())
+    throw FileError(path + ": " + failure);
 }
 
 std::string list_of(std::span<const std::string> names) {
