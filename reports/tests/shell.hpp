@@ -32,6 +32,13 @@ inline Answer shell(const std::string& line) {
 
 #ifdef FA1_PROGRAM
 inline Answer fa1lab(const std::string& words) { return shell(FA1_PROGRAM " " + words); }
+
+/// The program's answer to a line that it told to paste.
+inline Answer pasted(const std::string& line) {
+  const std::string start = "./fa1lab ";
+  REQUIRE(line.starts_with(start));
+  return fa1lab(line.substr(start.size()));
+}
 #endif
 
 inline std::size_t lines(const std::string& text) {

@@ -19,6 +19,7 @@ using fa1::reports::Json;
 using fa1::reports::tests::Answer;
 using fa1::reports::tests::fa1lab;
 using fa1::reports::tests::lines;
+using fa1::reports::tests::pasted;
 using fa1::reports::tests::Scratch;
 using fa1::reports::tests::shell;
 using fa1::reports::tests::text_of;
@@ -64,7 +65,7 @@ TEST_CASE("shrink leaves a case that repro, run, trace and judge read, with a li
   CHECK(record["looks_like"] == "no_alpha_on_O");
   CHECK(record["complete"] == true);
   const std::string replay = record["reproduce"];
-  CHECK(fa1lab(replay.substr(std::string("./fa1lab ").size())).status == 1);
+  CHECK(pasted(replay).status == 1);
   const Answer repro = fa1lab("repro --json " + file);
   CHECK(repro.status == 1);
   CHECK(Json::parse(repro.out)["recipe"] == record["recipe"]);

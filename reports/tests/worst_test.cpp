@@ -16,6 +16,7 @@ using Catch::Matchers::ContainsSubstring;
 using fa1::reports::Json;
 using fa1::reports::tests::Answer;
 using fa1::reports::tests::fa1lab;
+using fa1::reports::tests::pasted;
 using fa1::reports::tests::Scratch;
 using fa1::reports::tests::text_of;
 
@@ -24,13 +25,6 @@ namespace {
 const std::string kSearch =
     "worst 'n_kv=16 d=4' --kernel fa1.Br4xBc2xD4.cpu --objective bound --evaluations ";
 const char* const kFile = "fa1.Br4xBc2xD4.cpu.N16.d4.bound.json";
-
-/// The program's answer to the line that it told to paste.
-Answer pasted(const std::string& line) {
-  const std::string start = "./fa1lab ";
-  REQUIRE(line.starts_with(start));
-  return fa1lab(line.substr(start.size()));
-}
 
 } // namespace
 
