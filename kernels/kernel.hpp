@@ -12,6 +12,7 @@
 #include "kernels/simt/executor.hpp"
 #include "reference/problem.hpp"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -78,6 +79,8 @@ struct Arithmetic {
   Order order = Order::every_tile; ///< of a known kernel
   /// Every tile may have been a launch of its own, from the carries of the one before.
   bool carried = false;
+  /// The same bits on every machine: nothing fused, expf and logf of kernels/portable_math.cuh.
+  bool portable = false;
   bool gives_LSE = false; ///< l and m leave the kernel as one rounded number: m = LSE, l = 1
 
   /// 8 ln 2, rounded up.
@@ -108,6 +111,7 @@ struct Kernel {
   std::string variant; ///< fa1
   std::string says;    ///< one sentence
   Backend backend = Backend::cpu;
+  std::string build; ///< how its text was compiled, the last part of its id: cpu, cpu-fma, cuda...
   int Br = 1, Bc = 1, D = 1; ///< D: largest d and dv served; smaller ones through zero columns
   Arithmetic arithmetic;
   bool gives_l_and_m = true;
@@ -164,6 +168,13 @@ std::span<const Kernel> all_mutants();
 
 /// Kernels that are right and written differently, judged as if nothing were known of their insides.
 std::span<const Kernel> all_rewrites();
+
+/// The text of all_kernels compiled in other ways, to be compared: cpu-portable, and on a GPU the rows of
+/// builds.def after the first. Right, except for what their options break.
+std::span<const Kernel> other_builds();
+
+/// All of the above.
+std::array<std::span<const Kernel>, 4> all_tables();
 
 /// Mutants whose .edit no longer fits their kernel and that are therefore not wrong at all; empty in a
 /// sound tree.

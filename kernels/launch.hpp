@@ -10,6 +10,9 @@
 #include "kernels/instances.hpp"
 #include "kernels/kernel.hpp"
 
+#include <string>
+#include <vector>
+
 namespace fa1::kernels {
 
 /// The problem's matrices and the outputs as one launch takes them.
@@ -22,8 +25,18 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
 /// Why this build or this machine cannot run CUDA kernels; empty where it can.
 std::string cuda_obstacle();
 
-/// The instances compiled for the GPU; empty without CUDA.
-std::vector<Instance> cuda_instances();
+/// `NVIDIA H200 (sm_90), driver for CUDA 13.0, runtime 13.0`; empty where cuda_obstacle is not.
+std::string cuda_device();
+
+/// A row of builds.def with its instances.
+struct CudaBuild {
+  const char* suffix;
+  const char* says;
+  bool contracted, portable;
+  std::vector<Instance> instances;
+};
+/// The kernels compiled for the GPU; empty without CUDA.
+std::vector<CudaBuild> cuda_builds();
 
 /// Blocks of a launch's grid in y, by the instance's plan.
 unsigned grid_y_of(const Instance& instance, const Shape& shape);
@@ -35,6 +48,13 @@ std::int64_t scratch_of(const Instance& instance, const Shape& shape);
 void complete_l(const Instance& instance, const Arguments& arguments);
 
 void launch_cuda(const Instance& instance, const Arguments& arguments, const Launch& launch);
+
+/// Where the arrays of a launch on the GPU lie.
+enum class DeviceMemory {
+  pooled, ///< kept from launch to launch; what nobody wrote is NaN
+  exact   ///< one allocation each, of its size and not written: for a tool that watches accesses
+};
+void set_device_memory(DeviceMemory memory);
 
 /// Matrices copied to D columns; `data` is the caller's own array where no copy is needed.
 class Padded {

@@ -1,15 +1,17 @@
 // The same kernel templates on a GPU. Only this file knows CUDA's runtime.
+#include "kernels/cuda_launches.hpp"
 #include "kernels/launch.hpp"
-
-#include "kernels/variants.cuh"
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
-#include <utility>
 
 namespace fa1::kernels {
+
+thread_local GridOfLaunch grid_of_launch;
+
 namespace {
 
 void require(cudaError_t status, const char* call) {
@@ -17,73 +19,61 @@ void require(cudaError_t status, const char* call) {
     throw KernelError(std::string("cuda: ") + call + ": " + cudaGetErrorString(status));
 }
 
-struct Grid {
-  dim3 blocks;
-  unsigned threads = 1;
+DeviceMemory device_memory = DeviceMemory::pooled;
+
+/// Device memory that grows and is kept, because most launches are so short that an allocation would
+/// be most of their time.
+class Pool {
+public:
+  Pool() = default;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() { cudaFree(data_); }
+
+  float* of(std::size_t bytes) {
+    if (bytes > bytes_) {
+      cudaFree(data_);
+      data_ = nullptr;
+      bytes_ = 0;
+      require(cudaMalloc(reinterpret_cast<void**>(&data_), bytes), "cudaMalloc");
+      bytes_ = bytes;
+    }
+    return data_;
+  }
+
+private:
+  float* data_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
-/// Instance's functions take one argument, as on the CPU; the grid of the launch in progress
-/// travels beside it.
-thread_local Grid grid_of_launch;
-
-#define FA1_VARIANT(name, statement, tiles, plan, outputs, ...)                                    \
-  struct name##_variant {                                                                          \
-    static constexpr const char* kName = #name;                                                    \
-    static constexpr const char* kStatement = statement;                                           \
-    static constexpr Plan kPlan = Plan::plan;                                                      \
-    static constexpr Outputs kOutputs = Outputs::outputs;                                          \
-    template <int D> using TilesOf = typename tiles<D>::type;                                      \
-    template <int D> static void start(const DeviceArguments& a) {                                 \
-      fa1_start<D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(a.O, a.l, a.m, a.n_q);       \
-    }                                                                                              \
-    template <int Br, int Bc, int D> static void step(const DeviceArguments& a) {                  \
-      if constexpr (kPlan == Plan::scores || kPlan == Plan::key_ranges)                            \
-        name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                        \
-            a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale, a.scratch);                      \
-      else                                                                                         \
-        name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                        \
-            a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                                 \
-    }                                                                                              \
-    template <int D> static void finish(const DeviceArguments& a) {                                \
-      if constexpr (kPlan == Plan::key_ranges)                                                     \
-        merge_ranges<D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                        \
-            a.scratch, a.O, a.l, a.m, a.n_q, kKeyRanges);                                          \
-    }                                                                                              \
-  };
-#include "kernels/variants.def"
-#undef FA1_VARIANT
-
-template <class Variant, int D, int... Br, int... Bc>
-void append(std::vector<Instance>& instances, Tiles<Tile<Br, Bc>...>) {
-  (instances.push_back({Variant::kName, Variant::kStatement, Br, Bc, D, Variant::kPlan,
-                        Variant::kOutputs, &Variant::template start<D>,
-                        &Variant::template step<Br, Bc, D>, &Variant::template finish<D>}),
-   ...);
-}
-
-template <class Variant, int... D>
-void append_all(std::vector<Instance>& instances, std::integer_sequence<int, D...>) {
-  (append<Variant, D>(instances, typename Variant::template TilesOf<D>{}), ...);
-}
-
-/// Device memory for one array, freed on every way out.
+/// Device memory for one array of a launch.
 class DeviceArray {
 public:
-  explicit DeviceArray(std::int64_t count)
+  DeviceArray(Pool& pool, std::int64_t count)
       : bytes_(static_cast<std::size_t>(count) * sizeof(float)) {
-    require(cudaMalloc(reinterpret_cast<void**>(&data_), std::max<std::size_t>(bytes_, 1)),
-            "cudaMalloc");
+    if (device_memory == DeviceMemory::exact) {
+      require(cudaMalloc(reinterpret_cast<void**>(&data_), std::max<std::size_t>(bytes_, 1)),
+              "cudaMalloc");
+      return;
+    }
+    data_ = pool.of(std::max<std::size_t>(bytes_, 1));
+    // What a kernel must write before it is read, holds NaN.
+    require(cudaMemset(data_, 0xff, bytes_), "cudaMemset");
   }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
-  ~DeviceArray() { cudaFree(data_); }
+  ~DeviceArray() {
+    if (device_memory == DeviceMemory::exact)
+      cudaFree(data_);
+  }
 
   float* data() { return data_; }
 
   void copy_from(const float* host, std::int64_t rows, std::int64_t columns, std::int64_t padded) {
     if (rows == 0)
       return;
-    require(cudaMemset(data_, 0, bytes_), "cudaMemset");
+    if (columns != padded)
+      require(cudaMemset(data_, 0, bytes_), "cudaMemset");
     copy(data_, padded, host, columns, rows, columns, cudaMemcpyHostToDevice);
   }
   void copy_to(float* host, std::int64_t rows, std::int64_t columns, std::int64_t padded) const {
@@ -118,12 +108,31 @@ std::string cuda_obstacle() {
   return count == 0 ? "no CUDA device is present" : "";
 }
 
-std::vector<Instance> cuda_instances() {
-  std::vector<Instance> instances;
-#define FA1_VARIANT(name, ...) append_all<name##_variant>(instances, HeadDimensions{});
-#include "kernels/variants.def"
-#undef FA1_VARIANT
-  return instances;
+std::string cuda_device() {
+  if (!cuda_obstacle().empty())
+    return {};
+  cudaDeviceProp device{};
+  int driver = 0, runtime = 0;
+  require(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+  require(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  require(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  const auto version = [](int number) { // 13020 is 13.2
+    return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+  };
+  return std::string(device.name) + " (sm_" + std::to_string(device.major) +
+         std::to_string(device.minor) + "), driver for CUDA " + version(driver) + ", runtime " +
+         version(runtime);
+}
+
+void set_device_memory(DeviceMemory memory) { device_memory = memory; }
+
+std::vector<CudaBuild> cuda_builds() {
+  return {
+#define FA1_CUDA_BUILD(name, suffix, options, dimensions, contracted, portable, says)              \
+  {suffix, says, contracted, portable, cuda_instances_##name()},
+#include "kernels/builds.def"
+#undef FA1_CUDA_BUILD
+  };
 }
 
 void launch_cuda(const Instance& instance, const Arguments& arguments, const Launch& launch) {
@@ -133,8 +142,10 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
   const std::int64_t D = instance.D;
   const std::int64_t q_rows = shape.batch_heads * shape.n_q;
   const std::int64_t kv_rows = shape.batch_heads * shape.n_kv;
-  DeviceArray Q(q_rows * D), K(kv_rows * D), V(kv_rows * D), O(q_rows * D), l(q_rows), m(q_rows),
-      scratch(scratch_of(instance, shape));
+  thread_local std::array<Pool, 7> pools;
+  DeviceArray Q(pools[0], q_rows * D), K(pools[1], kv_rows * D), V(pools[2], kv_rows * D),
+      O(pools[3], q_rows * D), l(pools[4], q_rows), m(pools[5], q_rows),
+      scratch(pools[6], scratch_of(instance, shape));
   Q.copy_from(arguments.Q, q_rows, shape.d, D);
   K.copy_from(arguments.K, kv_rows, shape.d, D);
   V.copy_from(arguments.V, kv_rows, shape.dv, D);
@@ -146,14 +157,14 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
   const DeviceArguments device{Q.data(), K.data(),  V.data(),   O.data(),        l.data(),
                                m.data(), shape.n_q, shape.n_kv, arguments.scale, scratch.data()};
 
-  grid_of_launch = {dim3(static_cast<unsigned>(shape.batch_heads)), threads_of(instance, launch)};
+  grid_of_launch = {static_cast<unsigned>(shape.batch_heads), 1, threads_of(instance, launch)};
   if (!arguments.resume)
     instance.start(device);
   require(cudaGetLastError(), "start");
   if (shape.n_kv > 0) {
-    grid_of_launch.blocks.y = grid_y_of(instance, shape);
+    grid_of_launch.y = grid_y_of(instance, shape);
     instance.step(device);
-    grid_of_launch.blocks.y = 1;
+    grid_of_launch.y = 1;
     if (instance.plan == Plan::key_ranges)
       instance.finish(device);
   }

@@ -7,10 +7,14 @@ std::string cuda_obstacle() {
   return "this build has no CUDA (configure the `cuda` preset on a machine with nvcc)";
 }
 
-std::vector<Instance> cuda_instances() { return {}; }
+std::string cuda_device() { return {}; }
+
+std::vector<CudaBuild> cuda_builds() { return {}; }
 
 void launch_cuda(const Instance&, const Arguments&, const Launch&) {
   throw KernelError("cuda: " + cuda_obstacle());
 }
+
+void set_device_memory(DeviceMemory) {}
 
 } // namespace fa1::kernels

@@ -20,6 +20,9 @@ namespace {
 /// Correctly rounded to 2 ulp by CUDA's documentation; a device that was swept may state less.
 constexpr double kCudaExpError = 5.0;
 constexpr double kCudaExpUnderflow = 2.5 * 0x1p-149;
+/// Of portable_math.cuh, which proves them.
+constexpr double kPortableExpError = 1.0 + 0x1p-22;
+constexpr double kPortableExpUnderflow = 0x1.00001p-150;
 
 bool machine_contracts() {
 #if defined(FA1_X86_FMA)
@@ -76,6 +79,7 @@ Kernel describe(const Instance& instance, std::string_view suffix) {
   Kernel kernel;
   kernel.variant = instance.variant;
   kernel.id = id_of(instance, instance.variant, suffix);
+  kernel.build = suffix;
   kernel.says = instance.statement;
   kernel.Br = instance.Br;
   kernel.Bc = instance.Bc;
@@ -95,14 +99,23 @@ std::function<LaunchCounts(const Arguments&)> counting(const Instance& instance)
   };
 }
 
+void make_portable(Arithmetic& arithmetic) {
+  arithmetic.portable = true;
+  arithmetic.exp_error = kPortableExpError;
+  arithmetic.exp_underflow = kPortableExpUnderflow;
+}
+
 /// `counted`: the same instances in the same order, with counting pointers.
 void append_cpu(std::vector<Kernel>& kernels, InstanceTable table, InstanceTable counted,
-                bool contracted) {
+                std::string_view build) {
+  const bool contracted = build == "cpu-fma";
   for (std::size_t i = 0; i < table.count; ++i) {
     const Instance instance = table.rows[i];
-    Kernel kernel = describe(instance, contracted ? "cpu-fma" : "cpu");
+    Kernel kernel = describe(instance, build);
     kernel.arithmetic.contracted = contracted;
     kernel.arithmetic.uniform_dots = !contracted;
+    if (build == "cpu-portable")
+      make_portable(kernel.arithmetic);
     kernel.run = [instance](const Arguments& arguments, const Launch& launch) {
       launch_cpu(instance, arguments, launch);
     };
@@ -112,15 +125,15 @@ void append_cpu(std::vector<Kernel>& kernels, InstanceTable table, InstanceTable
   }
 }
 
-void append_cuda(std::vector<Kernel>& kernels) {
-  if (!cuda_obstacle().empty())
-    return;
-  for (const Instance& instance : cuda_instances()) {
-    Kernel kernel = describe(instance, "cuda");
+void append_cuda(std::vector<Kernel>& kernels, const CudaBuild& build) {
+  for (const Instance& instance : build.instances) {
+    Kernel kernel = describe(instance, build.suffix);
     kernel.backend = Backend::cuda;
-    kernel.arithmetic.contracted = true;
+    kernel.arithmetic.contracted = build.contracted;
     kernel.arithmetic.exp_error = kCudaExpError;
     kernel.arithmetic.exp_underflow = kCudaExpUnderflow;
+    if (build.portable)
+      make_portable(kernel.arithmetic);
     kernel.run = [instance](const Arguments& arguments, const Launch& launch) {
       launch_cuda(instance, arguments, launch);
     };
@@ -171,14 +184,33 @@ void append_rewrite(std::vector<Kernel>& rewrites, InstanceTable table, std::str
   }
 }
 
+/// Empty where there is no device.
+const std::vector<CudaBuild>& usable_cuda_builds() {
+  static const std::vector<CudaBuild> builds =
+      cuda_obstacle().empty() ? cuda_builds() : std::vector<CudaBuild>();
+  return builds;
+}
+
 std::vector<Kernel> make_kernels() {
   std::vector<Kernel> kernels;
 #define FA1_TABLE(function, counted, contracted)                                                   \
   if (!(contracted) || machine_contracts())                                                        \
-    append_cpu(kernels, function(), counted(), contracted);
+    append_cpu(kernels, function(), counted(), (contracted) ? "cpu-fma" : "cpu");
 #include "generated_tables.inc"
 #undef FA1_TABLE
-  append_cuda(kernels);
+  if (!usable_cuda_builds().empty())
+    append_cuda(kernels, usable_cuda_builds().front());
+  return kernels;
+}
+
+std::vector<Kernel> make_other_builds() {
+  std::vector<Kernel> kernels;
+#define FA1_TABLE(function, counted) append_cpu(kernels, function(), counted(), "cpu-portable");
+#include "generated_portable_tables.inc"
+#undef FA1_TABLE
+  for (const CudaBuild& build : usable_cuda_builds())
+    if (&build != &usable_cuda_builds().front())
+      append_cuda(kernels, build);
   return kernels;
 }
 
@@ -215,7 +247,7 @@ int size_of_square(const Kernel& kernel) {
 std::string nearest_ids(std::string_view id) {
   std::string list;
   int shown = 0;
-  for (const auto table : {all_kernels(), all_mutants(), all_rewrites()})
+  for (const auto table : all_tables())
     for (const Kernel& kernel : table)
       if (shown < 4 &&
           kernel.id.compare(0, std::min<std::size_t>(id.size(), 5), id.substr(0, 5)) == 0) {
@@ -254,6 +286,15 @@ std::span<const Kernel> all_rewrites() {
   return rewrites;
 }
 
+std::span<const Kernel> other_builds() {
+  static const std::vector<Kernel> builds = make_other_builds();
+  return builds;
+}
+
+std::array<std::span<const Kernel>, 4> all_tables() {
+  return {all_kernels(), other_builds(), all_mutants(), all_rewrites()};
+}
+
 std::string_view original_of(std::string_view variant) {
 #define FA1_MUTANT(...)
 #define FA1_SURVIVOR(...)
@@ -277,7 +318,7 @@ std::span<const std::string_view> stale_mutants() {
 const Kernel& find_kernel(std::string_view id, const Shape& shape) {
   const Kernel* found = nullptr;
   bool named = false;
-  for (const auto table : {all_kernels(), all_mutants(), all_rewrites()})
+  for (const auto table : all_tables())
     for (const Kernel& kernel : table) {
       if (id.empty() || !names(id, kernel))
         continue;

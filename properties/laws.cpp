@@ -42,14 +42,23 @@ std::vector<State> carries_after_tiles(const Case& c, std::int64_t tiles) {
 const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc,
                                std::mt19937_64& choices) {
   std::vector<const kernels::Kernel*> candidates;
-  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
+  for (const auto table : kernels::all_tables())
     for (const auto& other : table)
-      if (other.variant == kernel.variant && other.backend == kernel.backend &&
-          other.D == kernel.D && other.arithmetic.contracted == kernel.arithmetic.contracted &&
+      if (other.variant == kernel.variant && other.build == kernel.build && other.D == kernel.D &&
           other.id != kernel.id &&
           (same_Bc ? other.Bc == kernel.Bc && other.Br != kernel.Br : other.Bc != kernel.Bc))
         candidates.push_back(&other);
   return candidates.empty() ? nullptr : candidates[choices() % candidates.size()];
+}
+
+const kernels::Kernel* twin_on_cpu(const kernels::Kernel& kernel) {
+  const std::string_view build = kernel.arithmetic.portable     ? "cpu-portable"
+                                 : kernel.arithmetic.contracted ? "cpu-fma"
+                                                                : "cpu";
+  return find_kernel_where([&](const kernels::Kernel& other) {
+    return other.variant == kernel.variant && other.build == build && other.Br == kernel.Br &&
+           other.Bc == kernel.Bc && other.D == kernel.D;
+  });
 }
 
 float score_in_order(std::span<const float> q, std::span<const float> k, float scale,

@@ -3,6 +3,7 @@
 
 #include "properties/property.hpp"
 
+#include <algorithm>
 #include <random>
 #include <span>
 
@@ -39,6 +40,7 @@ Outcome tile_order(const Case& c);
 Outcome key_permutation(const Case& c);
 Outcome tile_width(const Case& c);
 Outcome same_family(const Case& c);
+Outcome cpu_gpu(const Case& c);
 Outcome head_permutation(const Case& c);
 Outcome value_linearity(const Case& c);
 Outcome value_shift(const Case& c);
@@ -75,5 +77,17 @@ std::vector<reference::State> carries_after_tiles(const Case& c, std::int64_t ti
 /// there is none.
 const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc,
                                std::mt19937_64& choices);
+
+/// The first kernel of all tables that the predicate holds of, or nullptr.
+template <class Predicate> const kernels::Kernel* find_kernel_where(const Predicate& predicate) {
+  for (const auto table : kernels::all_tables())
+    if (const auto found = std::ranges::find_if(table, predicate); found != table.end())
+      return &*found;
+  return nullptr;
+}
+
+/// What a kernel on a GPU is held against: the same text and tile on the CPU, portable, fused or plain
+/// as the GPU's build is; nullptr where this machine has none.
+const kernels::Kernel* twin_on_cpu(const kernels::Kernel& kernel);
 
 } // namespace fa1::properties::laws

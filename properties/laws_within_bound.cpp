@@ -290,12 +290,11 @@ Outcome same_family(const Case& c) {
       std::ranges::find(kRelations, kernels::original_of(c.kernel.variant), &Relation::variant);
   if (relation == std::end(kRelations))
     return not_applicable("the kernel is one that others are held against");
-  // Br changes no bit.
-  const auto other = std::ranges::find_if(kernels::all_kernels(), [&](const Kernel& k) {
-    return k.variant == relation->other && k.backend == c.kernel.backend && k.D == c.kernel.D &&
-           k.Bc == c.kernel.Bc && k.arithmetic.contracted == c.kernel.arithmetic.contracted;
+  const Kernel* const other = find_kernel_where([&](const Kernel& k) {
+    return k.variant == relation->other && k.build == c.kernel.build && k.D == c.kernel.D &&
+           k.Bc == c.kernel.Bc; // Br changes no bit
   });
-  if (other == kernels::all_kernels().end())
+  if (other == nullptr)
     return not_applicable(fmt::format("this build has no {} at this tile", relation->other));
   const std::string which = "beside " + other->id;
   if (relation->same == Relation::both_bounds || !scores_are_reproducible(c.kernel))
@@ -307,6 +306,22 @@ Outcome same_family(const Case& c) {
     same_state(findings, same, state, which.c_str());
   else
     same_O(findings, same.O, state.O, which.c_str());
+  return std::move(findings).outcome();
+}
+
+Outcome cpu_gpu(const Case& c) {
+  const Kernel* const twin = twin_on_cpu(c.kernel);
+  if (twin == nullptr)
+    return not_applicable("this machine has no such build of this kernel for the CPU");
+  const std::string which = "beside " + twin->id;
+  if (!c.kernel.arithmetic.portable) {
+    Kernel kernel = c.kernel; // m agrees bit for bit where both compute a score alike
+    kernel.arithmetic.uniform_dots = twin->arithmetic.uniform_dots;
+    return same_answer({c.recipe, c.problem, kernel}, c.problem, *twin, which.c_str(), true, true);
+  }
+  Findings findings;
+  same_state(findings, kernels::run(c.kernel, c.problem), kernels::run(*twin, c.problem),
+             which.c_str());
   return std::move(findings).outcome();
 }
 

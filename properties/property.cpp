@@ -9,6 +9,8 @@
 namespace fa1::properties {
 Outcome check_case(const Invariant& invariant, const reference::Recipe& recipe,
                    const kernels::Kernel& kernel) {
+  if (invariant.needs == Needs::device && kernel.backend != kernels::Backend::cuda)
+    return {Answer::not_applicable, 0.0, "the kernel does not run on a GPU"};
   if (invariant.needs != Needs::output && !kernel.gives_l_and_m)
     return {Answer::not_applicable, 0.0, "the kernel gives no l and m"};
   if (invariant.needs == Needs::carries && !kernel.resumes)

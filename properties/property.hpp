@@ -24,7 +24,12 @@ namespace fa1::properties {
 
 enum class Kind { exact, bound, statistical };
 /// What a kernel must give for the law to be asked.
-enum class Needs { output, l_and_m, carries };
+enum class Needs {
+  output,
+  l_and_m,
+  carries,
+  device ///< it runs on a GPU
+};
 /// What the kernel is held against.
 enum class Oracle { none, another_run, truth };
 /// What the law asks of a right kernel whose insides nobody told us (Arithmetic::known is false): its

@@ -11,10 +11,15 @@
 
 namespace fa1::reports {
 
-const kernels::Kernel& kernel_named(std::string_view id, const reference::Shape& shape) {
-  if (id.ends_with(".cuda"))
+void require_device_for(std::string_view id) {
+  if (const std::size_t dot = id.rfind('.');
+      dot != std::string_view::npos && id.substr(dot).starts_with(".cuda"))
     if (const std::string obstacle = kernels::cuda_obstacle(); !obstacle.empty())
       throw EnvironmentError(fmt::format("kernel '{}' needs CUDA: {}", id, obstacle));
+}
+
+const kernels::Kernel& kernel_named(std::string_view id, const reference::Shape& shape) {
+  require_device_for(id);
   try {
     return kernels::find_kernel(id.empty() ? kDefaultKernel : id, shape);
   } catch (const kernels::KernelError& error) {

@@ -23,6 +23,9 @@ inline constexpr std::string_view kDefaultKernel = "fa1";
 /// The kernel `id` for problems of this shape; empty: kDefaultKernel.
 const kernels::Kernel& kernel_named(std::string_view id, const reference::Shape& shape);
 
+/// EnvironmentError where the last part of the id is a build for the GPU and there is none.
+void require_device_for(std::string_view id);
+
 /// Which kernel a command is about: --kernel, or --plugin with its --timeout, and --stranger.
 class KernelChoice {
 public:

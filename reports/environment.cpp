@@ -69,7 +69,7 @@ Environment gather() {
   e.cpu = field("/proc/cpuinfo", "model name");
   e.cores = cores();
   const std::string obstacle = kernels::cuda_obstacle();
-  e.cuda = obstacle.empty() ? "yes" : "no: " + obstacle;
+  e.cuda = obstacle.empty() ? kernels::cuda_device() : "no: " + obstacle;
   return e;
 }
 

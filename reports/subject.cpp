@@ -102,7 +102,7 @@ const Kernel& with_tile_of(const numerics::EdgeCase& edge_case, const Kernel& na
                            const std::string& asked, kernels::Backend backend) {
   if (named.id == asked || numerics::can_express(edge_case, named))
     return named;
-  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
+  for (const auto table : kernels::all_tables())
     for (const Kernel& kernel : table)
       if (kernel.id.starts_with(asked + ".") && kernel.backend == backend &&
           numerics::can_express(edge_case, kernel))

@@ -2,6 +2,7 @@
 
 #include "reports/topics/bias.hpp"
 #include "reports/topics/budget.hpp"
+#include "reports/topics/gpu.hpp"
 #include "reports/topics/growth.hpp"
 #include "reports/topics/papers.hpp"
 #include "reports/topics/precision.hpp"
@@ -26,6 +27,9 @@ constexpr auto kTopics = std::to_array<Topic>({
      "How far apart lie typical error, the worst error found and the bound?", measure_worst},
     {"precision", "Lower precision", "What would fp16, bf16, TF32 and fp8 cost, and where?",
      measure_precision},
+    {"gpu", "Builds and GPUs",
+     "What do compiler options and a GPU change, and where do bits and laws stay the same?",
+     measure_gpu},
     {"papers", "Published results", "Do published numbers come out here too?", measure_papers},
 });
 

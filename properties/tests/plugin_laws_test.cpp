@@ -46,7 +46,8 @@ std::set<std::string_view> laws_that_apply(const Kernel& kernel) {
     if (law.stranger != properties::Stranger::not_asked &&
         law.id != "tile-width" && // needs a second kernel with another tile
         (law.needs == properties::Needs::output ||
-         (kernel.gives_l_and_m && (law.needs == properties::Needs::l_and_m || kernel.resumes))))
+         (kernel.gives_l_and_m && (law.needs == properties::Needs::l_and_m ||
+                                   (law.needs == properties::Needs::carries && kernel.resumes)))))
       laws.insert(law.id);
   return laws;
 }

@@ -18,7 +18,12 @@
 #include <algorithm>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace fa1::reports {
 namespace {
@@ -30,11 +35,30 @@ constexpr const char* kCasesInZoo = "30"; // on each of four tiles
 struct Options {
   KernelChoice choice;
   std::string cases, seed = "1", law;
-  bool json = false, zoo = false, sensitivity = false, alarms = false;
+  bool json = false, by_build = false, zoo = false, sensitivity = false, alarms = false;
 };
+
+/// `all.cuda`: every kernel of the build cuda.
+std::vector<const kernels::Kernel*> kernels_of_build(KernelChoice& choice, std::string_view build) {
+  std::vector<const kernels::Kernel*> chosen;
+  std::set<std::string_view> builds;
+  for (const auto table : {kernels::all_kernels(), kernels::other_builds()})
+    for (const kernels::Kernel& kernel : table) {
+      builds.insert(kernel.build);
+      if (kernel.build == build)
+        chosen.push_back(&choice.as_asked(kernel));
+    }
+  if (chosen.empty())
+    throw UsageError(unknown("build", build, fmt::format("{}", fmt::join(builds, ", "))));
+  return chosen;
+}
 
 std::vector<const kernels::Kernel*> kernels_of(KernelChoice& choice) {
   std::vector<const kernels::Kernel*> chosen;
+  if (choice.kernel.starts_with("all.") && choice.plugin.empty()) {
+    require_device_for(choice.kernel);
+    return kernels_of_build(choice, std::string_view(choice.kernel).substr(4));
+  }
   if (choice.kernel == "all" && choice.plugin.empty()) {
     for (const kernels::Kernel& kernel : kernels::all_kernels())
       chosen.push_back(&choice.as_asked(kernel));
@@ -45,7 +69,7 @@ std::vector<const kernels::Kernel*> kernels_of(KernelChoice& choice) {
   // A variant or a tile alone means an instance that serves many shapes, not the one for d = 1.
   reference::Shape shape;
   shape.d = shape.dv = 64;
-  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
+  for (const auto table : kernels::all_tables())
     for (const kernels::Kernel& kernel : table)
       if (kernel.id == choice.kernel)
         return {&choice.as_asked(kernel)};
@@ -170,7 +194,50 @@ int check_alarms(Options& options, int cases, std::uint64_t seed) {
   return no_false_alarm(rows) ? kHeld : kProvedWrong;
 }
 
+/// One record for each law and build.
+Json by_build(std::span<const properties::Invariant* const> laws,
+              std::span<const kernels::Kernel* const> chosen,
+              std::span<const properties::LawResult> results, int cases, std::uint64_t seed) {
+  Json records = Json::array();
+  for (std::size_t l = 0; l < laws.size(); ++l) {
+    std::map<std::string, std::pair<Json, double>> of_build; // and its worst fraction
+    for (std::size_t k = 0; k < chosen.size(); ++k) {
+      const properties::LawResult& result = results[l * chosen.size() + k];
+      auto [at, fresh] = of_build.try_emplace(chosen[k]->build);
+      auto& [record, worst] = at->second;
+      if (fresh) {
+        record = {{"what", "laws of a build"},
+                  {"law", laws[l]->id},
+                  {"kind", properties::name_of(laws[l]->kind)},
+                  {"build", chosen[k]->build},
+                  {"cases", cases},
+                  {"seed", seed},
+                  {"worst_fraction", 0.0},
+                  {"worst_kernel", ""},
+                  {"worst_recipe", ""}};
+        for (const char* count : {"instances", "held", "not_applicable", "violated"})
+          record[count] = 0;
+      }
+      record["instances"] = record["instances"].get<int>() + 1;
+      record["held"] = record["held"].get<int>() + result.held;
+      record["not_applicable"] = record["not_applicable"].get<int>() + result.not_applicable;
+      record["violated"] = record["violated"].get<int>() + (result.violated ? 1 : 0);
+      if (result.worst_fraction > worst) {
+        worst = result.worst_fraction;
+        record["worst_fraction"] = number(worst);
+        record["worst_kernel"] = chosen[k]->id;
+        record["worst_recipe"] = result.worst_recipe;
+      }
+    }
+    for (auto& [build, record] : of_build)
+      records.push_back(std::move(record.first));
+  }
+  return records;
+}
+
 int check(Options& options) {
+  if (options.by_build && !options.json)
+    throw UsageError("--by-build says what a record is about; want --json with it");
   const std::string asked = !options.cases.empty() ? options.cases
                             : options.zoo          ? kCasesInZoo
                                                    : kCases;
@@ -235,7 +302,7 @@ int check(Options& options) {
     for (const properties::LawResult& result : of_law) {
       violated = violated || result.violated;
       anything_held = anything_held || result.held > 0;
-      if (options.json) {
+      if (options.json && !options.by_build) {
         Json json = to_json(result, cases, seed);
         json["diagnosis"] = diagnosis_of(result);
         std::cout << json.dump() << "\n";
@@ -244,7 +311,9 @@ int check(Options& options) {
     if (!options.json)
       print(*laws[law], of_law);
   }
-  if (!options.json)
+  if (options.by_build)
+    std::cout << json_lines(by_build(laws, chosen, results, cases, seed));
+  else if (!options.json)
     fmt::print(std::cout, "{} on {}, {} cases each, seed {}\n",
                laws.size() == 1 ? "1 law" : fmt::format("{} laws", laws.size()),
                chosen.size() == 1 ? chosen.front()->id
@@ -267,7 +336,7 @@ Command add_check(CLI::App& program) {
               "replays it.\n\n"
               "Examples:\n  fa1lab check --kernel fa1.Br4xBc2xD8.cpu --cases 200\n"
               "  fa1lab check --plugin ./mine.so");
-  options->choice.add_to(*app, "fa1; `all`: each");
+  options->choice.add_to(*app, "fa1; `all`: each; `all.BUILD`: each of one build, such as all.cuda");
   app->add_option("--invariant", options->law,
                   "One law only, as `fa1lab list invariants` names them");
   app->add_option("--cases", options->cases,
@@ -282,6 +351,7 @@ Command add_check(CLI::App& program) {
   app->add_flag("--alarms", options->alarms,
                 "Verdicts on right kernels, counted: nothing may be proved wrong");
   app->add_flag("--json", options->json, "One record for each law and kernel");
+  app->add_flag("--by-build", options->by_build, "With --json: one record for each law and build");
   return {app, [options] { return check(*options); }};
 }
 

@@ -70,7 +70,7 @@ constexpr auto kInputs = std::to_array<Input>({
 
 std::vector<Row> kernel_rows() {
   std::vector<Row> rows;
-  for (const auto table : {kernels::all_kernels(), kernels::all_mutants(), kernels::all_rewrites()})
+  for (const auto table : kernels::all_tables())
     for (const kernels::Kernel& kernel : table) {
       Row row{kernel.id,
               {{"Br", kernel.Br},

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 
 using Catch::Matchers::ContainsSubstring;
@@ -123,6 +124,8 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"judge", "judge: FILES is required"},
       {"judge a b c", "3 files; want Q K V O, or Q K V and --o FILE, or one file"},
       {"judge /none/there", "/none/there: cannot be opened: No such file"},
+      {"check --kernel all.cpu-fast", "build 'cpu-fast' is unknown; want one of cpu, cpu-"},
+      {"builds --variant fa9", "variant 'fa9' is unknown; want one of `fa1lab list variants`"},
       {"judge /dev/null", "/dev/null: is a device; want a regular file"},
       {"judge README.md", "want a safetensors, npy or npz file"},
       {"judge README.md --layout hnd", "--layout 'hnd' is unknown; want one of bhnd, bnhd"},
@@ -741,4 +744,28 @@ TEST_CASE("a mutant treated as a stranger is caught by its output alone, again b
                                        answer.out.find('\n', start) - start - before.size());
   CHECK_THAT(words, ContainsSubstring("--stranger o --invariant truth"));
   CHECK(fa1lab(words).status == 1);
+}
+
+TEST_CASE("the builds of a kernel are compared", "[reports][deep]") {
+  const Answer answer = fa1lab("builds --cases 5 --json");
+  REQUIRE(answer.status == 0);
+  std::map<std::string, nlohmann::json> rows;
+  std::istringstream text(answer.out);
+  for (std::string line; std::getline(text, line);) {
+    const auto row = nlohmann::json::parse(line);
+    rows[row["build"]] = row;
+  }
+  REQUIRE(rows.contains("cpu"));
+  REQUIRE(rows.contains("cpu-portable"));
+  for (const char* build : {"cpu", "cpu-portable"}) {
+    CAPTURE(build);
+    CHECK(rows[build]["broken"].empty());
+    CHECK(rows[build]["laws_asked"] > 30);
+    CHECK(rows[build]["worst_fraction"] > 0.1);
+  }
+  CHECK(rows["cpu"]["different"] == 0);
+  CHECK(rows["cpu-portable"]["different"] > 0); // two right exponentials
+  CHECK(rows["cpu-portable"]["median_distance"] == 1);
+  CHECK(rows["cpu-portable"]["error_ratio"] > 0.8);
+  CHECK(rows["cpu-portable"]["error_ratio"] < 1.1);
 }

@@ -1,0 +1,14 @@
+/// Kernels with the faults that compute-sanitizer is there to find, one for each of its tools: a tool
+/// that lets its own pass sees nothing of the others either.
+#pragma once
+
+#include <string_view>
+
+namespace fa1::reports::tests {
+
+/// memcheck: writes past the end of its array. racecheck: reads a neighbour's word of shared memory
+/// without a barrier. initcheck: reads what nobody wrote. synccheck: a barrier that half of a warp
+/// does not reach. False for any other name.
+bool run_canary(std::string_view tool);
+
+} // namespace fa1::reports::tests
