@@ -20,11 +20,23 @@ void require(cudaError_t status, const char* call) {
 struct Grid {
   dim3 blocks;
   unsigned threads = 1;
+  unsigned dynamic_shared_bytes = 0;
 };
 
 /// Instance's functions take one argument, as on the CPU; the grid of the launch in progress
 /// travels beside it.
 thread_local Grid grid_of_launch;
+
+/// More than 48 KiB of dynamic shared memory is given to a kernel that asks for it.
+template <class Kernel> void launch(Kernel* kernel, const DeviceArguments& a) {
+  const Grid& grid = grid_of_launch;
+  if (grid.dynamic_shared_bytes > 48 * 1024)
+    require(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(grid.dynamic_shared_bytes)),
+            "cudaFuncSetAttribute");
+  kernel<<<grid.blocks, grid.threads, grid.dynamic_shared_bytes>>>(a.Q, a.K, a.V, a.O, a.l, a.m,
+                                                                   a.n_q, a.n_kv, a.scale);
+}
 
 #define FA1_VARIANT(name, statement, tiles, plan, outputs, ...)                                    \
   struct name##_variant {                                                                          \
@@ -41,8 +53,7 @@ thread_local Grid grid_of_launch;
         name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                        \
             a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale, a.scratch);                      \
       else                                                                                         \
-        name<Br, Bc, D><<<grid_of_launch.blocks, grid_of_launch.threads>>>(                        \
-            a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                                 \
+        launch(name<Br, Bc, D>, a);                                                                \
     }                                                                                              \
     template <int D> static void finish(const DeviceArguments& a) {                                \
       if constexpr (kPlan == Plan::key_ranges)                                                     \
@@ -152,6 +163,7 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
   require(cudaGetLastError(), "start");
   if (shape.n_kv > 0) {
     grid_of_launch.blocks.y = grid_y_of(instance, shape);
+    grid_of_launch.dynamic_shared_bytes = dynamic_shared_bytes_of(instance);
     instance.step(device);
     grid_of_launch.blocks.y = 1;
     if (instance.plan == Plan::key_ranges)

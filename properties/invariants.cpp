@@ -65,10 +65,11 @@ constexpr std::array kInvariants{
               laws::tile_width},
     Invariant{
         "same-family", bound, output, another_run, not_asked,
-        "the kernels of the family agree: key by key is fa1 with Bc = 1, the pipeline is the "
-        "deferred division and FA2's O is its O, bit for bit; the others are fa1 within both "
-        "bounds",
-        "fa1_element = fa1<1>, fa1_pipelined = fa1_deferred, O(fa2) = O(fa1_deferred), O = O(fa1)",
+        "the kernels of the family agree: key by key is fa1 with Bc = 1, the tuned kernel is fa1, "
+        "the pipeline is the deferred division and FA2's O is its O, bit for bit; the others are "
+        "fa1 within both bounds",
+        "fa1_element = fa1<1>, fa1_tuned = fa1, fa1_pipelined = fa1_deferred, O(fa2) = "
+        "O(fa1_deferred), O = O(fa1)",
         laws::same_family},
     Invariant{"row-block", exact, output, another_run, within_bound,
               "any Br, and any place of a row in its block, gives the same bits",
