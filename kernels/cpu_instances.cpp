@@ -12,6 +12,8 @@ namespace fa1::kernels {
 namespace {
 
 static_assert(kRoleThreads == kPipelineThreads);
+static_assert(register_tile_bytes(32, 16, 4) == sizeof(TunedTiles<32, 16, 4>));
+static_assert(register_tile_bytes(128, 64, 64) == sizeof(TunedTiles<128, 64, 64>));
 
 #define FA1_VARIANT(name, statement, tiles, plan, outputs, ...)                                    \
   struct name##_variant {                                                                          \

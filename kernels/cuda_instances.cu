@@ -15,6 +15,17 @@ namespace {
 
 dim3 blocks_of_launch() { return dim3(grid_of_launch.batch_heads, grid_of_launch.y); }
 
+/// More than 48 KiB of dynamic shared memory is given to a kernel that asks for it. What fails here is
+/// found by the launch's cudaGetLastError.
+template <class Kernel> void launch(Kernel* kernel, const DeviceArguments& a) {
+  const unsigned bytes = grid_of_launch.dynamic_shared_bytes;
+  if (bytes > 48 * 1024)
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(bytes));
+  kernel<<<blocks_of_launch(), grid_of_launch.threads, bytes>>>(a.Q, a.K, a.V, a.O, a.l, a.m,
+                                                                a.n_q, a.n_kv, a.scale);
+}
+
 #define FA1_VARIANT(name, statement, tiles, plan, outputs, ...)                                    \
   struct name##_variant {                                                                          \
     static constexpr const char* kName = #name;                                                    \
@@ -30,8 +41,7 @@ dim3 blocks_of_launch() { return dim3(grid_of_launch.batch_heads, grid_of_launch
         name<Br, Bc, D><<<blocks_of_launch(), grid_of_launch.threads>>>(                           \
             a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale, a.scratch);                      \
       else                                                                                         \
-        name<Br, Bc, D><<<blocks_of_launch(), grid_of_launch.threads>>>(                           \
-            a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q, a.n_kv, a.scale);                                 \
+        launch(name<Br, Bc, D>, a);                                                                \
     }                                                                                              \
     template <int D> static void finish(const DeviceArguments& a) {                                \
       if constexpr (kPlan == Plan::key_ranges)                                                     \

@@ -14,6 +14,7 @@ struct GridOfLaunch {
   unsigned batch_heads = 1;
   unsigned y = 1;
   unsigned threads = 1;
+  unsigned dynamic_shared_bytes = 0;
 };
 extern thread_local GridOfLaunch grid_of_launch;
 

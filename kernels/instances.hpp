@@ -46,6 +46,14 @@ template <int D> struct RoleTiles { using type = Tiles<>; };
 template <> struct RoleTiles<4> : FamilyTiles<4> {};
 template <> struct RoleTiles<64> : FamilyTiles<64> {};
 
+/// For a kernel whose threads have tiles of Br rows in registers. The last one is for a GPU; with 128
+/// threads it is what the laws of head dimension 64 wait for longest.
+template <int D> struct RegisterTiles { using type = Tiles<>; };
+template <> struct RegisterTiles<4> {
+  using type = Tiles<Tile<32, 4>, Tile<32, 16>, Tile<64, 16>>;
+};
+template <> struct RegisterTiles<64> { using type = Tiles<Tile<32, 16>, Tile<128, 64>>; };
+
 /// For a kernel that takes one key at a time.
 template <int D> struct SingleKeys { using type = Tiles<>; };
 template <> struct SingleKeys<1> { using type = Tiles<Tile<1, 1>, Tile<16, 1>>; };
@@ -77,12 +85,20 @@ enum class Plan {
   batch_heads, ///< nothing else
   row_blocks,  ///< y: blocks of Br query rows
   warp_roles,  ///< y as row_blocks; a block has kRoleThreads threads, whatever the launch asks for
-  scores,      ///< y as row_blocks; scratch for n_q n_kv floats per batch-head
+  register_tiles, ///< y as row_blocks; a block has Br threads, whatever the launch asks for, and
+  ///< register_tile_bytes of dynamic shared memory; arrays begin at multiples of 16 bytes
+  scores,    ///< y as row_blocks; scratch for n_q n_kv floats per batch-head
   key_ranges ///< y: kKeyRanges ranges of keys; scratch for a state each; a second kernel merges them
 };
 
 /// Threads of a block of Plan::warp_roles.
 inline constexpr unsigned kRoleThreads = 256;
+
+/// Shared memory of a block of Plan::register_tiles: tiles of Q, K, V and P, some rows padded, and three
+/// numbers a row.
+constexpr unsigned register_tile_bytes(int Br, int Bc, int D) {
+  return static_cast<unsigned>(4 * ((Br + Bc) * (D + 4) + Bc * D + Br * (Bc + 7)));
+}
 
 /// Into so many ranges a Plan::key_ranges cuts the keys; some are empty where there are few tiles.
 inline constexpr int kKeyRanges = 3;

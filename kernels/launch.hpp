@@ -40,6 +40,8 @@ std::vector<CudaBuild> cuda_builds();
 
 /// Blocks of a launch's grid in y, by the instance's plan.
 unsigned grid_y_of(const Instance& instance, const Shape& shape);
+/// Dynamic shared memory of a block, by the instance's plan.
+unsigned dynamic_shared_bytes_of(const Instance& instance);
 /// Threads of a block.
 unsigned threads_of(const Instance& instance, const Launch& launch);
 /// Floats of scratch, by the instance's plan.
@@ -56,10 +58,12 @@ enum class DeviceMemory {
 };
 void set_device_memory(DeviceMemory memory);
 
-/// Matrices copied to D columns; `data` is the caller's own array where no copy is needed.
+/// Matrices copied to D columns, at a multiple of `alignment` bytes (at most 16); `data` is the caller's
+/// own array where no copy is needed.
 class Padded {
 public:
-  Padded(const float* source, std::int64_t rows, std::int64_t columns, std::int64_t padded_columns);
+  Padded(const float* source, std::int64_t rows, std::int64_t columns, std::int64_t padded_columns,
+         std::size_t alignment = alignof(float));
   const float* data() const { return data_; }
 
 private:

@@ -10,11 +10,22 @@
 #include <optional>
 
 namespace fa1::kernels {
+namespace {
+
+bool is_aligned(const float* data, std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
+}
+
+std::size_t alignment_of(const Instance& instance) {
+  return instance.plan == Plan::register_tiles ? 16 : alignof(float);
+}
+
+} // namespace
 
 Padded::Padded(const float* source, std::int64_t rows, std::int64_t columns,
-               std::int64_t padded_columns)
+               std::int64_t padded_columns, std::size_t alignment)
     : data_(source) {
-  if (columns == padded_columns)
+  if (columns == padded_columns && is_aligned(source, alignment))
     return;
   copy_.assign(static_cast<std::size_t>(rows * padded_columns), 0.0f);
   for (std::int64_t row = 0; row < rows; ++row)
@@ -27,6 +38,7 @@ unsigned grid_y_of(const Instance& instance, const Shape& shape) {
   switch (instance.plan) {
   case Plan::row_blocks:
   case Plan::warp_roles:
+  case Plan::register_tiles:
   case Plan::scores:
     return static_cast<unsigned>(std::min(kMost, parts(shape.n_q, instance.Br)));
   case Plan::key_ranges:
@@ -40,8 +52,16 @@ unsigned grid_y_of(const Instance& instance, const Shape& shape) {
 unsigned threads_of(const Instance& instance, const Launch& launch) {
   if (instance.plan == Plan::warp_roles)
     return kRoleThreads;
+  if (instance.plan == Plan::register_tiles)
+    return static_cast<unsigned>(instance.Br);
   return launch.threads_per_block != 0 ? launch.threads_per_block
                                        : static_cast<unsigned>(instance.Br);
+}
+
+unsigned dynamic_shared_bytes_of(const Instance& instance) {
+  return instance.plan == Plan::register_tiles
+             ? register_tile_bytes(instance.Br, instance.Bc, instance.D)
+             : 0;
 }
 
 std::int64_t scratch_of(const Instance& instance, const Shape& shape) {
@@ -54,6 +74,7 @@ std::int64_t scratch_of(const Instance& instance, const Shape& shape) {
   case Plan::batch_heads:
   case Plan::row_blocks:
   case Plan::warp_roles:
+  case Plan::register_tiles:
     break;
   }
   return 0;
@@ -81,7 +102,8 @@ public:
                  {device.scratch, &accesses_[6]}}},
         scope_(arrays_) {}
 
-  void add(const simt::LaunchStats& stats, LaunchCounts& counts) const {
+  void add(const simt::LaunchStats& stats, std::int64_t dynamic_shared_bytes,
+           LaunchCounts& counts) const {
     for (std::size_t array = 0; array < accesses_.size(); ++array)
       counts.traffic.arrays[array] = {accesses_[array].loads, accesses_[array].stores};
     if (scope_.strays().loads + scope_.strays().stores != 0)
@@ -89,7 +111,8 @@ public:
     counts.barriers =
         std::max(counts.barriers, static_cast<std::int64_t>(stats.max_block_barriers));
     counts.shared_bytes =
-        std::max(counts.shared_bytes, static_cast<std::int64_t>(stats.max_shared_bytes));
+        std::max(counts.shared_bytes,
+                 static_cast<std::int64_t>(stats.max_shared_bytes) + dynamic_shared_bytes);
   }
 
 private:
@@ -107,10 +130,11 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
     return;
   const std::int64_t q_rows = shape.batch_heads * shape.n_q;
   const std::int64_t kv_rows = shape.batch_heads * shape.n_kv;
-  const Padded Q(arguments.Q, q_rows, shape.d, instance.D);
-  const Padded K(arguments.K, kv_rows, shape.d, instance.D);
-  const Padded V(arguments.V, kv_rows, shape.dv, instance.D);
-  const bool pads_O = shape.dv != instance.D;
+  const std::size_t alignment = alignment_of(instance);
+  const Padded Q(arguments.Q, q_rows, shape.d, instance.D, alignment);
+  const Padded K(arguments.K, kv_rows, shape.d, instance.D, alignment);
+  const Padded V(arguments.V, kv_rows, shape.dv, instance.D, alignment);
+  const bool pads_O = shape.dv != instance.D || !is_aligned(arguments.O, alignment);
   std::vector<float> padded_O;
   if (pads_O) {
     // A fresh launch must write every column itself, so it finds NaN there.
@@ -140,12 +164,15 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
     if (counts != nullptr)
       meter.emplace(device);
     config.grid.y = grid_y_of(instance, shape);
+    config.dynamic_shared_bytes = dynamic_shared_bytes_of(instance);
+    config.shared_limit_bytes = std::max(config.shared_limit_bytes, config.dynamic_shared_bytes);
     const simt::LaunchStats stats = simt::launch(config, [&] { instance.step(device); });
     config.grid.y = 1;
+    config.dynamic_shared_bytes = 0;
     if (instance.plan == Plan::key_ranges)
       simt::launch(config, [&] { instance.finish(device); });
     if (counts != nullptr)
-      meter->add(stats, *counts);
+      meter->add(stats, dynamic_shared_bytes_of(instance), *counts);
   }
   complete_l(instance, arguments);
 

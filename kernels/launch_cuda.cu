@@ -157,14 +157,17 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
   const DeviceArguments device{Q.data(), K.data(),  V.data(),   O.data(),        l.data(),
                                m.data(), shape.n_q, shape.n_kv, arguments.scale, scratch.data()};
 
-  grid_of_launch = {static_cast<unsigned>(shape.batch_heads), 1, threads_of(instance, launch)};
+  grid_of_launch = {static_cast<unsigned>(shape.batch_heads), 1, threads_of(instance, launch),
+                    0};
   if (!arguments.resume)
     instance.start(device);
   require(cudaGetLastError(), "start");
   if (shape.n_kv > 0) {
     grid_of_launch.y = grid_y_of(instance, shape);
+    grid_of_launch.dynamic_shared_bytes = dynamic_shared_bytes_of(instance);
     instance.step(device);
     grid_of_launch.y = 1;
+    grid_of_launch.dynamic_shared_bytes = 0;
     if (instance.plan == Plan::key_ranges)
       instance.finish(device);
   }

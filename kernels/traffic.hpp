@@ -45,7 +45,7 @@ Traffic predicted_traffic(const Kernel& kernel, const Shape& shape);
 struct LaunchCounts {
   Traffic traffic;
   std::int64_t barriers = 0;     ///< of the block that met most, each once for the block
-  std::int64_t shared_bytes = 0; ///< static shared memory of a block
+  std::int64_t shared_bytes = 0; ///< shared memory of a block
 };
 
 bool traffic_is_counted(const Kernel& kernel);

@@ -7,6 +7,7 @@
 #include "kernels/fa1_element.cuh"
 #include "kernels/fa1_paper.cuh"
 #include "kernels/fa1_pipelined.cuh"
+#include "kernels/fa1_tuned.cuh"
 #include "kernels/fa2.cuh"
 #include "kernels/lazy_rescale.cuh"
 #include "kernels/online_softmax.cuh"

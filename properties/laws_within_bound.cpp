@@ -277,6 +277,7 @@ Outcome same_family(const Case& c) {
   };
   constexpr Relation kRelations[] = {
       {"fa1_element", "fa1", Relation::every_bit},
+      {"fa1_tuned", "fa1", Relation::every_bit},
       {"fa2", "fa1_deferred", Relation::bits_of_O},
       {"fa1_pipelined", "fa1_deferred", Relation::every_bit},
       {"fa1_deferred", "fa1", Relation::both_bounds},

@@ -19,8 +19,8 @@ template <int Dimension, class TilesOfKernel, Plan plan, Outputs outputs> struct
   static constexpr Outputs kOutputs = outputs;
 };
 
-/// Tiles that the right kernel has, too, at D = 8 or, for warp roles, where 256 threads make the zoo wait,
-/// at D = 4.
+/// Tiles that the right kernel has, too, at D = 8 or, for kernels whose many threads make the zoo
+/// wait, at D = 4.
 template <template <int> class TilesOfVariant> struct TilesOfMutantsOf {
   static constexpr int D = 8;
   using All = Tiles<Tile<4, 2>, Tile<3, 5>>;
@@ -39,6 +39,11 @@ template <> struct TilesOfMutantsOf<SingleKeys> {
 template <> struct TilesOfMutantsOf<RoleTiles> {
   static constexpr int D = 4;
   using All = Tiles<Tile<3, 5>>;
+  using Counted = All;
+};
+template <> struct TilesOfMutantsOf<RegisterTiles> {
+  static constexpr int D = 4;
+  using All = Tiles<Tile<32, 4>>;
   using Counted = All;
 };
 

@@ -2,7 +2,8 @@
 /// hbm<T> is this type.
 ///
 /// Counts    every load and every store of an element, in the array that the kernel was given; a
-///           read-modify-write is one of each. Comparing, moving and copying a pointer moves no data.
+///           read-modify-write is one of each, and an access of several elements one of each of
+///           them. Comparing, moving and copying a pointer moves no data.
 /// Requires  the arrays to be announced by a CountingScope on the OS thread that runs the kernel; what
 ///           goes through a pointer to any other array is counted as `strays`
 /// Threads   one OS thread: counters are plain numbers
@@ -95,6 +96,16 @@ public:
     }
   }
   decltype(auto) operator*() const { return (*this)[0]; }
+
+  /// The next `elements` for somebody who loads, or stores, them all.
+  const Value* loaded(std::int64_t elements) const {
+    counts_->loads += elements;
+    return at_;
+  }
+  T* stored(std::int64_t elements) const {
+    counts_->stores += elements;
+    return at_;
+  }
 
   CountedPointer& operator+=(std::ptrdiff_t elements) {
     at_ += elements;

@@ -2,7 +2,7 @@
 
 /// The words a kernel is written in. Of ours, a .cuh file includes this and other .cuh files alone.
 ///
-/// nvcc      plain CUDA: <cuda_runtime.h> and the three macros below
+/// nvcc      plain CUDA: <cuda_runtime.h> and the words below
 /// host      the same words, run by the executor: qualifiers are empty, threadIdx and its kin are
 ///           thread-local variables set before each switch, synchronisation goes to the executor
 ///           with the line it was written on
@@ -14,6 +14,18 @@
 /// FA1_COMPILED_ONCE                    before a function: on the host equal arguments give it equal
 ///                                      bits, wherever it is called and however g++ fuses a*b+c;
 ///                                      nvcc fuses alike everywhere by itself
+///
+/// FA1_UNROLL(n)                        before a loop: nvcc writes its body n times
+///
+/// fa1_load4(x, from);                  x[0..3] = from[0..3], one access of 16 bytes
+/// fa1_store4(to, x);                   to[0..3] = x[0..3], one access of 16 bytes
+/// fa1_copy4_async(to, from, exists);   begins to copy 4 floats of global memory to shared memory,
+///                                      past the registers (PTX cp.async); where they do not exist,
+///                                      `from` is not read and 0 is copied
+/// fa1_wait_for_copies();               waits for the copies that the calling thread has begun
+///
+/// All of these four want addresses that are multiples of 16 bytes. What a copy leaves in `to` before
+/// the thread that began it has waited is undefined; other threads need a barrier after that.
 ///
 /// fa1_barrier_sync(id, threads);       waits at barrier `id` (PTX bar.sync)
 /// fa1_barrier_arrive(id, threads);     is counted there and goes on (PTX bar.arrive)
@@ -29,6 +41,10 @@
 /// so that AddressSanitizer sees one byte too far, and it holds 0xFF bytes (NaN as a float) when
 /// the block starts, so that a read before a write shows. More than 48 KiB is
 /// Fault::shared_overflow. The type must be trivial, as in CUDA.
+///
+/// On the host an address that is no multiple of 16 bytes is Fault::misaligned, and what a copy is
+/// to bring holds 0xFF bytes from its beginning to the wait, when it is read and written. A copy that
+/// nobody waits for never arrives.
 ///
 /// A bare `__shared__` also works, for kernels that are not ours, and is weaker: it is one `static
 /// thread_local` object, which starts as zeros, keeps what the last block left, is not counted
@@ -56,6 +72,33 @@ template <typename T> using hbm = T* __restrict__;
 
 #define FA1_INFINITY __int_as_float(0x7f800000)
 #define FA1_COMPILED_ONCE
+
+#define FA1_PRAGMA(text) _Pragma(#text)
+#define FA1_UNROLL(n) FA1_PRAGMA(unroll(n))
+
+__device__ __forceinline__ void fa1_load4(float* x, const float* from) {
+  const float4 loaded = *reinterpret_cast<const float4*>(from);
+  x[0] = loaded.x;
+  x[1] = loaded.y;
+  x[2] = loaded.z;
+  x[3] = loaded.w;
+}
+
+__device__ __forceinline__ void fa1_store4(float* to, const float* x) {
+  *reinterpret_cast<float4*>(to) = make_float4(x[0], x[1], x[2], x[3]);
+}
+
+__device__ __forceinline__ void fa1_copy4_async(float* to, const float* from, bool exists) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from),
+                 "r"(exists ? 16 : 0)
+               : "memory");
+}
+
+__device__ __forceinline__ void fa1_wait_for_copies() {
+  asm volatile("cp.async.wait_all;" : : : "memory");
+}
 
 // A barrier instruction is executed by the whole warp at once, which its threads may have left.
 
@@ -122,6 +165,24 @@ unsigned lane_in_warp();
 void* shared_object(const void* site, std::size_t bytes, std::size_t alignment, const char* file,
                     unsigned line);
 void* dynamic_shared_object();
+
+/// A copy to shared memory that the running thread has begun; `from` is null where it brings 0.
+struct PendingCopy {
+  float* to = nullptr;
+  const float* from = nullptr;
+};
+void begin_copy(const PendingCopy& copy);
+/// Takes one of them; false where none is left.
+bool take_copy(PendingCopy& copy);
+
+[[noreturn]] void misaligned(const void* address, const char* word, const char* file,
+                             unsigned line);
+
+FA1_WORD void require_aligned(const void* address, const char* word, const char* file,
+                              unsigned line) {
+  if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0)
+    misaligned(address, word, file, line);
+}
 
 template <typename T> FA1_WORD T& shared(const void* site, const char* file, unsigned line) {
   static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>,
@@ -246,10 +307,58 @@ FA1_WORD int min(int a, int b) { return b < a ? b : a; }
 FA1_WORD unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }
 FA1_WORD unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
 
+FA1_WORD void fa1_load4(float* x, const float* from, const char* file = __builtin_FILE(),
+                        unsigned line = __builtin_LINE()) {
+  fa1::simt::require_aligned(from, "fa1_load4", file, line);
+  std::memcpy(x, from, 4 * sizeof(float));
+}
+
+FA1_WORD void fa1_store4(float* to, const float* x, const char* file = __builtin_FILE(),
+                         unsigned line = __builtin_LINE()) {
+  fa1::simt::require_aligned(to, "fa1_store4", file, line);
+  std::memcpy(to, x, 4 * sizeof(float));
+}
+
+FA1_WORD void fa1_copy4_async(float* to, const float* from, bool exists,
+                              const char* file = __builtin_FILE(),
+                              unsigned line = __builtin_LINE()) {
+  fa1::simt::require_aligned(to, "fa1_copy4_async", file, line);
+  fa1::simt::require_aligned(from, "fa1_copy4_async", file, line);
+  std::memset(to, 0xff, 4 * sizeof(float));
+  fa1::simt::begin_copy({to, exists ? from : nullptr});
+}
+
+FA1_WORD void fa1_wait_for_copies() {
+  constexpr float kZeros[4] = {};
+  for (fa1::simt::PendingCopy copy; fa1::simt::take_copy(copy);)
+    std::memcpy(copy.to, copy.from != nullptr ? copy.from : kZeros, sizeof kZeros);
+}
+
+#ifdef FA1_COUNT_TRAFFIC
+template <typename T>
+FA1_WORD void fa1_load4(float* x, const fa1::simt::CountedPointer<T>& from,
+                        const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+  fa1_load4(x, from.loaded(4), file, line);
+}
+
+FA1_WORD void fa1_store4(const fa1::simt::CountedPointer<float>& to, const float* x,
+                         const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+  fa1_store4(to.stored(4), x, file, line);
+}
+
+template <typename T>
+FA1_WORD void fa1_copy4_async(float* to, const fa1::simt::CountedPointer<T>& from, bool exists,
+                              const char* file = __builtin_FILE(),
+                              unsigned line = __builtin_LINE()) {
+  fa1_copy4_async(to, from.loaded(exists ? 4 : 0), exists, file, line);
+}
+#endif
+
 using dim3 = fa1::simt::Dim3;
 
 #define FA1_INFINITY __builtin_inff()
 #define FA1_COMPILED_ONCE __attribute__((noinline, noclone))
+#define FA1_UNROLL(n)
 
 // clang-format off
 #define FA1_SHARED(type, name, ...) \

@@ -115,6 +115,7 @@ struct Lane {
   // which may be dropped.
   unsigned barrier = 0;
   std::shared_ptr<const char> token;
+  std::vector<PendingCopy> copies; // begun and not waited for
 };
 
 /// Threads of a warp that wait for one another: those that named the same mask.
@@ -206,6 +207,8 @@ public:
   void* shared_object(const void* site, std::size_t bytes, std::size_t alignment,
                       const Place& place);
   void* dynamic_shared() const { return dynamic_->data(); }
+  std::vector<PendingCopy>& copies() { return current_->copies; }
+  ExecutorError misaligned(const void* address, const char* word, const Place& place) const;
 
 private:
   static void lane_main(void* argument);
@@ -382,6 +385,7 @@ void Engine::lane_main(void* argument) {
 
 void Engine::finish(Lane& self) {
   self.state = Lane::State::finished;
+  self.copies.clear();
   ++finished_;
   const unsigned w = self.id / kWarpSize;
   Warp& warp = warps_[w];
@@ -912,6 +916,17 @@ void* Engine::shared_object(const void* site, std::size_t bytes, std::size_t ali
   return shared_.back()->data();
 }
 
+ExecutorError Engine::misaligned(const void* address, const char* word, const Place& place) const {
+  ExecutorError error(Fault::misaligned,
+                      to_string(Fault::misaligned) + " at " + place.text() + ": " + word +
+                          " was given an address that is " +
+                          std::to_string(reinterpret_cast<std::uintptr_t>(address) % 16) +
+                          " bytes past a multiple of 16, where it takes only such multiples");
+  error.first = place.source_line();
+  error.total = count();
+  return error;
+}
+
 // --- the launch ----------------------------------------------------------------------------------
 
 void check(const LaunchConfig& config) {
@@ -1049,6 +1064,24 @@ void* shared_object(const void* site, std::size_t bytes, std::size_t alignment, 
   return running_engine("FA1_SHARED").shared_object(site, bytes, alignment, {file, line});
 }
 
+void begin_copy(const PendingCopy& copy) {
+  running_engine("fa1_copy4_async").copies().push_back(copy);
+}
+
+bool take_copy(PendingCopy& copy) {
+  std::vector<PendingCopy>& copies = running_engine("fa1_wait_for_copies").copies();
+  if (copies.empty()) {
+    return false;
+  }
+  copy = copies.back();
+  copies.pop_back();
+  return true;
+}
+
+void misaligned(const void* address, const char* word, const char* file, unsigned line) {
+  throw running_engine(word).misaligned(address, word, {file, line});
+}
+
 void* dynamic_shared_object() { return running_engine("FA1_DYNAMIC_SHARED").dynamic_shared(); }
 
 LaunchStats launch(const LaunchConfig& config, const std::function<void()>& kernel) {
@@ -1105,6 +1138,8 @@ std::string to_string(Fault fault) {
     return "warp mask mismatch";
   case Fault::shared_overflow:
     return "shared memory overflow";
+  case Fault::misaligned:
+    return "misaligned address";
   case Fault::launch_config:
     return "launch configuration";
   case Fault::kernel_exception:

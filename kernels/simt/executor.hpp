@@ -85,6 +85,7 @@ enum class Fault {
   barrier_misuse,        // a named barrier with a wrong number, count, or number of arrivals
   warp_mask_mismatch,    // a mask leaves out its caller, or names a thread that named another one
   shared_overflow,       // more shared memory than a block may have
+  misaligned,            // an access of 16 bytes that does not begin at a multiple of 16
   launch_config,         // a launch that CUDA would refuse, or one inside a kernel
   kernel_exception       // the kernel threw something that is no std::exception
 };

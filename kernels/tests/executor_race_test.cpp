@@ -80,6 +80,18 @@ __global__ void shuffle_instead_of_barrier(int* out) {
   out[threadIdx.x] = value[warp] + ignored;
 }
 
+/// A copy is written by the thread that began it, when it waits.
+template <bool HasBarrier> __global__ void read_copy_of_neighbour(const float* in, int* out) {
+  FA1_SHARED(float, tile, [4 * kThreads]);
+  const unsigned t = threadIdx.x;
+  fa1_copy4_async(&tile[4 * t], in, true);
+  fa1_wait_for_copies();
+  if (HasBarrier) {
+    __syncthreads();
+  }
+  out[t] = static_cast<int>(tile[4 * ((t + 1) % kThreads)]);
+}
+
 /// No barrier at all: the second block would race with the first one's use of the tile if blocks
 /// shared it.
 __global__ void own_element_only(int* out) {
@@ -161,6 +173,25 @@ TEST_CASE("a shuffle orders no memory", "[kernels][executor][quick]") {
   const RaceReports reports;
   launch({.block = {kThreads}}, [&] { shuffle_instead_of_barrier(out.data()); });
 
+  CHECK(reports.count() > 0);
+}
+
+TEST_CASE("a copy that another thread reads without a barrier is a race in every order",
+          "[kernels][executor][quick]") {
+  skip_unless_race_checked();
+  const Schedule schedule =
+      GENERATE(Schedule::forward(), Schedule::reverse(), Schedule::shuffled(5));
+  const LaunchConfig config{.block = {kThreads}, .schedule = schedule};
+  alignas(16) const float in[4] = {7, 7, 7, 7};
+  Output out{};
+
+  const RaceReports reports;
+  launch(config, [&] { read_copy_of_neighbour<true>(in, out.data()); });
+  const bool right_is_silent = reports.count() == 0;
+  launch(config, [&] { read_copy_of_neighbour<false>(in, out.data()); });
+
+  CHECK(out[0] == 7);
+  CHECK(right_is_silent);
   CHECK(reports.count() > 0);
 }
 

@@ -865,6 +865,86 @@ TEST_CASE("bare __shared__ is the weaker kind: not poisoned, and the next block 
   CHECK(found == std::vector<float>{0.0F, 1.0F, 2.0F});
 }
 
+// --- accesses of 16 bytes, and copies ------------------------------------------------------------
+
+TEST_CASE("four floats are loaded and stored at once", "[kernels][executor][quick]") {
+  alignas(16) float from[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  alignas(16) float to[8] = {};
+
+  launch(one_block(2), [&] {
+    float x[4];
+    fa1_load4(x, from + 4 * threadIdx.x);
+    fa1_store4(to + 4 * (1 - threadIdx.x), x);
+  });
+
+  CHECK(std::vector<float>(to, to + 8) == std::vector<float>{5, 6, 7, 8, 1, 2, 3, 4});
+}
+
+TEST_CASE("an address that is no multiple of 16 bytes is reported with the word and the line",
+          "[kernels][executor][quick]") {
+  alignas(16) float data[8] = {};
+  alignas(16) float tile[8] = {};
+  float x[4] = {};
+  unsigned line = 0;
+  const auto report = [&](const char* word, const auto& kernel) {
+    CAPTURE(word);
+    const auto error = error_of(one_block(1), kernel);
+    REQUIRE(error.has_value());
+    CHECK(error->fault == Fault::misaligned);
+    CHECK(error->first.line == line);
+    CHECK_THAT(error->what(), ContainsSubstring(word));
+    CHECK_THAT(error->what(), ContainsSubstring("4 bytes past a multiple of 16"));
+  };
+
+  report("fa1_load4", [&] { line = __LINE__, fa1_load4(x, data + 1); });
+  report("fa1_store4", [&] { line = __LINE__, fa1_store4(data + 1, x); });
+  report("fa1_copy4_async", [&] { line = __LINE__, fa1_copy4_async(tile, data + 1, true); });
+  report("fa1_copy4_async", [&] { line = __LINE__, fa1_copy4_async(tile + 1, data, true); });
+}
+
+TEST_CASE("a copy arrives when its thread waits for it, is NaN until then, and 0 where nothing is",
+          "[kernels][executor][quick]") {
+  alignas(16) const float from[4] = {1, 2, 3, 4};
+  alignas(16) float to[8] = {};
+  bool nan_before = false;
+  std::vector<float> after;
+
+  launch(one_block(1), [&] {
+    fa1_copy4_async(to, from, true);
+    fa1_copy4_async(to + 4, from, false);
+    nan_before = std::all_of(to, to + 8, [](float x) { return std::isnan(x); });
+    fa1_wait_for_copies();
+    after.assign(to, to + 8);
+  });
+
+  CHECK(nan_before);
+  CHECK(after == std::vector<float>{1, 2, 3, 4, 0, 0, 0, 0});
+}
+
+TEST_CASE("a thread waits for its own copies, and one that nobody waits for never arrives",
+          "[kernels][executor][quick]") {
+  alignas(16) const float from[4] = {1, 2, 3, 4};
+  alignas(16) float of_neighbours[8] = {};
+  alignas(16) float of_blocks[4] = {};
+
+  launch(one_block(2), [&] {
+    fa1_copy4_async(of_neighbours + 4 * threadIdx.x, from, true);
+    __syncthreads();
+    if (threadIdx.x == 0)
+      fa1_wait_for_copies();
+  });
+  launch({.grid = {2}, .block = {1}}, [&] {
+    if (blockIdx.x == 0)
+      fa1_copy4_async(of_blocks, from, true);
+    else
+      fa1_wait_for_copies();
+  });
+
+  CHECK(of_neighbours[0] == 1.0f);
+  CHECK(std::isnan(of_neighbours[4]));
+  CHECK(std::isnan(of_blocks[0]));
+}
+
 // --- launches ------------------------------------------------------------------------------------
 
 TEST_CASE("a launch that CUDA would refuse is refused, saying what would be right",

@@ -50,6 +50,27 @@ TEST_CASE("a load and a store through a counted pointer are counted, in the arra
   CHECK(scope.strays().loads == 0);
 }
 
+TEST_CASE("an access of several elements through a counted pointer counts each of them",
+          "[kernels][quick]") {
+  float a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, b[8] = {};
+  AccessCounts of_a, of_b;
+  const simt::CountedArray arrays[] = {{a, &of_a}, {b, &of_b}};
+  const simt::CountingScope scope(arrays);
+  const CountedPointer<const float> in(a);
+  const CountedPointer<float> out(b);
+
+  const float* loaded = (in + 4).loaded(4);
+  std::copy_n(loaded, 4, (out + 4).stored(4));
+  out.loaded(0);
+
+  CHECK(b[4] == 5.0f);
+  CHECK(b[7] == 8.0f);
+  CHECK(of_a.loads == 4);
+  CHECK(of_a.stores == 0);
+  CHECK(of_b.loads == 0);
+  CHECK(of_b.stores == 4);
+}
+
 TEST_CASE("what goes through a pointer to no announced array is a stray", "[kernels][quick]") {
   float a[1] = {}, b[1] = {};
   AccessCounts of_a;
