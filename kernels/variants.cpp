@@ -1,4 +1,5 @@
 // The tables of kernels: every variant, tile and head dimension, and the mutants.
+#include "kernels/exponentials.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/launch.hpp"
 #include "kernels/originals.hpp"
@@ -16,10 +17,6 @@ namespace fa1::kernels {
 #include "generated_declarations.inc"
 
 namespace {
-
-/// Correctly rounded to 2 ulp by CUDA's documentation; a device that was swept may state less.
-constexpr double kCudaExpError = 5.0;
-constexpr double kCudaExpUnderflow = 2.5 * 0x1p-149;
 
 bool machine_contracts() {
 #if defined(FA1_X86_FMA)
@@ -119,8 +116,8 @@ void append_cuda(std::vector<Kernel>& kernels) {
     Kernel kernel = describe(instance, "cuda");
     kernel.backend = Backend::cuda;
     kernel.arithmetic.contracted = true;
-    kernel.arithmetic.exp_error = kCudaExpError;
-    kernel.arithmetic.exp_underflow = kCudaExpUnderflow;
+    kernel.arithmetic.exp_error = cuda_exp_error().c();
+    kernel.arithmetic.exp_underflow = cuda_exp_error().mu();
     kernel.run = [instance](const Arguments& arguments, const Launch& launch) {
       launch_cuda(instance, arguments, launch);
     };
