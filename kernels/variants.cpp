@@ -1,4 +1,5 @@
 // The tables of kernels: every variant, tile and head dimension, and the mutants.
+#include "kernels/exponentials.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/launch.hpp"
 #include "kernels/originals.hpp"
@@ -17,9 +18,6 @@ namespace fa1::kernels {
 
 namespace {
 
-/// Correctly rounded to 2 ulp by CUDA's documentation; a device that was swept may state less.
-constexpr double kCudaExpError = 5.0;
-constexpr double kCudaExpUnderflow = 2.5 * 0x1p-149;
 /// Of portable_math.cuh, which proves them.
 constexpr double kPortableExpError = 1.0 + 0x1p-22;
 constexpr double kPortableExpUnderflow = 0x1.00001p-150;
@@ -130,8 +128,8 @@ void append_cuda(std::vector<Kernel>& kernels, const CudaBuild& build) {
     Kernel kernel = describe(instance, build.suffix);
     kernel.backend = Backend::cuda;
     kernel.arithmetic.contracted = build.contracted;
-    kernel.arithmetic.exp_error = kCudaExpError;
-    kernel.arithmetic.exp_underflow = kCudaExpUnderflow;
+    kernel.arithmetic.exp_error = cuda_exp_error().c();
+    kernel.arithmetic.exp_underflow = cuda_exp_error().mu();
     if (build.portable)
       make_portable(kernel.arithmetic);
     kernel.run = [instance](const Arguments& arguments, const Launch& launch) {

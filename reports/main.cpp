@@ -9,6 +9,7 @@
 #include "reports/commands/check.hpp"
 #include "reports/commands/claim.hpp"
 #include "reports/commands/compare.hpp"
+#include "reports/commands/exp.hpp"
 #include "reports/commands/judge.hpp"
 #include "reports/commands/list.hpp"
 #include "reports/commands/merge.hpp"
@@ -90,7 +91,8 @@ int start(int count, char** words) {
       add_sweep(program),     add_merge(program),  add_compare(program), add_ratchet(program),
       add_precision(program), add_papers(program), add_list(program),    add_bench(program),
       add_trace(program),     add_judge(program),  add_budget(program),  add_bias(program),
-      add_worst(program),     add_claim(program),  add_shrink(program),  add_builds(program)};
+      add_worst(program),     add_claim(program),  add_shrink(program),  add_builds(program),
+      add_exp(program)};
 
   std::string names;
   for (const Command& command : commands)

@@ -188,6 +188,14 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"worst 'n_kv=4 V=inf*' --evaluations 20", "none of the 20 problems counts"},
       {"worst n_kv=4 --from /none/there", "file '/none/there' cannot be read"},
       {"worst n_kv=4 --out /proc/none", "folder '/proc/none': want one that can be written"},
+      {"exp --on tpu", "--on 'tpu' is unknown; want one of cpu, gpu"},
+      {"exp --function cosf", "--function 'cosf' is unknown; want one of expf, exp2f"},
+      {"exp --from 1 --to -1", "--from 1 --to -1: backwards"},
+      {"exp --from nan", "--from nan: want a number such as"},
+      {"exp --to 3x", "--to 3x: want a number such as"},
+      {"exp --every 0", "--every 0: want a whole number from 1 to 4294967295"},
+      {"exp --threads 0", "--threads 0: want"},
+      {"exp --every 99999999 --out /none/there", "cannot write '/none/there': No such file"},
       {"claim", "claim: CLAIM is required"},
       {"claim 'error <= 3**u'", "claim: column 12, 'error <= 3*<here>*u': want a number"},
       {"claim 'error <= u for n_kv<=many'", "n_kv<=<here>many': want a number"},
@@ -282,7 +290,7 @@ TEST_CASE("a disk that is full behind the output is status 2", "[reports][quick]
 TEST_CASE("help has an example for every command", "[reports][quick]") {
   const auto* const command =
       GENERATE("report", "repro", "run", "check", "sweep", "merge", "compare", "ratchet",
-               "precision", "papers", "list", "bench", "trace");
+               "precision", "papers", "list", "bench", "trace", "exp");
   CAPTURE(command);
 
   const Answer answer = fa1lab(std::string(command) + " --help");
@@ -570,7 +578,7 @@ TEST_CASE("the quick report is complete, says so, and replaces the one before", 
   }
 }
 
-TEST_CASE("the lines of run, sweep and check fit their schema, and lines that are off do not",
+TEST_CASE("the lines of run, sweep, check and exp fit their schema, and lines that are off do not",
           "[reports][quick]") {
   const Scratch scratch;
   const std::string run = fa1lab("run n_kv=9 --json").out;
@@ -578,7 +586,8 @@ TEST_CASE("the lines of run, sweep and check fit their schema, and lines that ar
       fa1lab("run 'n_q=2 n_kv=7 order=ascending' --kernel mutant.no_alpha_on_O.Br4xBc2 --json").out;
   write(scratch / "right.jsonl",
         run + wrong_run + fa1lab("sweep --vary n_kv=1,2 --vary seed=1,2 n_q=2 --json").out +
-            fa1lab("check --invariant m-exact --cases 2 --json").out);
+            fa1lab("check --invariant m-exact --cases 2 --json").out +
+            fa1lab("exp --every 1000003 --json").out);
   auto less = nlohmann::json::parse(run), more = less, other = less;
   less.erase("verdict");
   more["extra"] = 1;
