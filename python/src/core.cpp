@@ -138,22 +138,27 @@ struct Array {
     view.dtype = *dtype;
     view.big_endian = big_endian;
     const auto item = static_cast<std::int64_t>(kept.itemsize());
-    std::int64_t bytes = item;
+    std::int64_t bytes = item, elements = 1;
+    bool backwards = false, repeats = false;
     for (std::size_t axis = 0; axis < kept.ndim(); ++axis) {
       const auto extent = static_cast<std::int64_t>(kept.shape(axis));
       const std::int64_t stride = kept.stride(axis) * item;
-      if (stride < 0 && extent > 1)
-        throw nb::value_error(
-            fmt::format("{}: axis {} runs backwards through memory; want a copy of it", name, axis)
-                .c_str());
       view.shape.push_back(extent);
       view.strides.push_back(stride);
+      backwards = backwards || (stride < 0 && extent > 1);
+      repeats = repeats || (stride == 0 && extent > 1);
       bytes += std::max<std::int64_t>(extent - 1, 0) * stride;
+      elements *= extent;
     }
-    const bool empty = std::ranges::find(view.shape, 0) != view.shape.end();
-    view.source =
-        std::make_shared<Memory>(name, std::span(static_cast<const std::byte*>(kept.data()),
-                                                 empty ? 0 : static_cast<std::size_t>(bytes)));
+    // The search for a fault reads arrays with other strides than they have.
+    if (elements > 0 && (backwards || (!repeats && bytes < elements * item)))
+      throw nb::value_error(fmt::format("{}: {}; want a copy of it", name,
+                                        backwards ? "an axis runs backwards through memory"
+                                                  : "its elements overlap in memory")
+                                .c_str());
+    view.source = std::make_shared<Memory>(
+        name, std::span(static_cast<const std::byte*>(kept.data()),
+                        elements == 0 ? 0 : static_cast<std::size_t>(bytes)));
   }
 };
 
