@@ -179,8 +179,6 @@ _CPU = (1, 3)  # DLPack's kDLCPU and kDLCUDAHost
 
 
 def _array(name: str, given: Any) -> _core.Array:
-    if hasattr(given, "detach"):
-        given = given.detach()  # PyTorch exports nothing that requires a gradient
     if not isinstance(given, np.ndarray):
         if hasattr(given, "__dlpack_device__"):
             return _dlpack_array(name, given)
@@ -189,15 +187,15 @@ def _array(name: str, given: Any) -> _core.Array:
         except (TypeError, ValueError, NotImplementedError):
             raise TypeError(f"{name}: is of type {type(given).__name__}, whose memory cannot be read; want an array with "
                             "DLPack or the buffer protocol, such as NumPy's or PyTorch's") from None
-    form, bits = _FORMATS.get(given.dtype.name, (None, None))
-    if form is not None:
+    form, bits = _FORMATS.get(given.dtype.name, ("", ""))
+    if form:
         given = given.view(bits)
     big_endian = not given.dtype.isnative
     if big_endian:
         given = given.view(given.dtype.newbyteorder("="))
     if any(stride < 0 or stride % given.itemsize != 0 for stride in given.strides):
         given = np.ascontiguousarray(given)
-    return _core.Array(name, given, form, big_endian)
+    return _core.Array(name, given, form or None, big_endian)
 
 
 def _dlpack_array(name: str, given: Any) -> _core.Array:
@@ -208,8 +206,8 @@ def _dlpack_array(name: str, given: Any) -> _core.Array:
     if kind not in _CPU:
         raise ValueError(f"{name}: lies on device {getattr(given, 'device', (int(kind), number))}; want it in the CPU's "
                          "memory, such as q.cpu()")
-    form, bits = _FORMATS.get(str(getattr(given, "dtype", "")).rpartition(".")[2], (None, None))
-    if form is None or form == "bf16":
+    form, bits = _FORMATS.get(str(getattr(given, "dtype", "")).rpartition(".")[2], ("", ""))
+    if form in ("", "bf16"):
         return _core.Array(name, given, None, False)
     # Not every version of PyTorch exports numbers of 8 bits.
     library = sys.modules[type(given).__module__.partition(".")[0]]

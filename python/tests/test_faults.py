@@ -35,8 +35,8 @@ FAULTS = {
         lambda: tiles(q, k, v, divide=False), {}, "O is not divided by l"),
     "the last key is dropped": (
         lambda: attention(q, k[:, :-1], v[:, :-1]), {}, "the last key is left out"),
-    "V comes transposed": (
-        lambda: attention(q, k, v.transpose(0, 2, 1).reshape(v.shape)), {}, "the strides of V were ignored"),
+    "V is read transposed": (
+        lambda: attention(q, k, v.reshape(3, 8, 40).swapaxes(1, 2)), {}, "the strides of V were ignored"),
     "K and V are exchanged": (
         lambda: attention(q, v, k), {}, "K and V have changed places"),
     "every head is the first": (
