@@ -6,7 +6,6 @@
 #include "kernels/traffic.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -338,40 +337,6 @@ const Kernel& find_kernel(std::string_view id, const Shape& shape) {
                       " is larger than it serves; name an instance with a larger D");
   throw KernelError("kernel '" + std::string(id) + "' is unknown; there are " + nearest_ids(id) +
                     " and more, see `fa1lab list kernels`");
-}
-
-Arguments arguments_of(const Problem& problem, State& outputs, bool resume) {
-  return {problem.shape,    problem.scale,    problem.Q.data(),
-          problem.K.data(), problem.V.data(), outputs.O.data(),
-          outputs.l.data(), outputs.m.data(), resume};
-}
-
-namespace {
-
-State launched(const Kernel& kernel, const Problem& problem, State state, bool resumes,
-               const Launch& launch) {
-  kernel.run(arguments_of(problem, state, resumes), launch);
-  return state;
-}
-
-} // namespace
-
-State run(const Kernel& kernel, const Problem& problem, const Launch& launch) {
-  State state = reference::start_state(problem.shape);
-  constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
-  std::ranges::fill(state.O.elements(), kPoison);
-  std::ranges::fill(state.l, kPoison);
-  std::ranges::fill(state.m, kPoison);
-  return run_into(kernel, problem, std::move(state), launch);
-}
-
-State run_into(const Kernel& kernel, const Problem& problem, State outputs, const Launch& launch) {
-  return launched(kernel, problem, std::move(outputs), false, launch);
-}
-
-State resume(const Kernel& kernel, const Problem& problem, const State& carries,
-             const Launch& launch) {
-  return launched(kernel, problem, carries, true, launch);
 }
 
 } // namespace fa1::kernels

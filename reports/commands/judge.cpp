@@ -3,13 +3,12 @@
 #include "numerics/judge.hpp"
 #include "reference/files/array_file.hpp"
 #include "reports/arguments.hpp"
+#include "reports/judge_text.hpp"
 #include "reports/parallel.hpp"
 #include "reports/records.hpp"
-#include "reports/telling.hpp"
 #include "reports/terminal.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ostream.h>
 
 #include <algorithm>
 #include <cmath>
@@ -205,10 +204,6 @@ numerics::JudgeOptions options_of(const Options& given) {
 // Records
 // ---------------------------------------------------------------------------------------------------
 
-std::string hexadecimal(double x) {
-  return std::isfinite(x) ? fmt::format("{:a}", x) : fmt::format("{}", x);
-}
-
 Json to_json(const numerics::Place& at) { return {at.batch, at.head, at.row, at.column}; }
 
 Json to_json(const Judged& e) {
@@ -268,75 +263,6 @@ Json to_json(const JudgeRecord& r, const JudgedOutput& o) {
           {"truth", r.truth}};
 }
 
-// ---------------------------------------------------------------------------------------------------
-// Text
-// ---------------------------------------------------------------------------------------------------
-
-void line(std::string_view name, std::string_view text) { print_line(std::cout, name, text, 11); }
-
-std::string text_of(const Judged& e) {
-  std::string text = fmt::format("{}{} = {} ({:.9g}), truth {} ({:.9g})", e.output, to_string(e.at),
-                                 hexadecimal(e.got), e.got, hexadecimal(e.truth.hi), e.truth.hi);
-  if (std::isfinite(e.error))
-    text += fmt::format(", error {:.3g} ulp = {:.3g} of its bound", e.ulps, e.fraction);
-  return text;
-}
-
-std::string text_of(const JudgedErrors& e) {
-  return fmt::format(
-      "max {:.3g}, RMS {:.3g}, mean {:.3g} in 2^-24 sum p|v|; max {:.3g} ulp, {:.3g} "
-      "of the bound",
-      e.max_relative, e.rms_relative, e.mean_relative, e.max_ulp, e.max_fraction);
-}
-
-std::string text_of(const numerics::Spread& s) {
-  return fmt::format("{:.4g} to {:.4g}, median {:.4g}", s.low, s.high, s.median);
-}
-
-void print(const JudgeRecord& r, const JudgedOutput& o, bool first) {
-  line("output", o.name);
-  line("verdict", painted_verdict(o.judgement, o.why));
-  if (o.worst)
-    line("worst", text_of(*o.worst));
-  line("elements", fmt::format("{} proved right, {} suspicious, {} undecided, {} proved wrong",
-                               o.elements[0], o.elements[1], o.elements[2], o.elements[3]));
-  if (o.errors.elements > 0)
-    line("error", text_of(o.errors));
-  if (r.plain.elements > 0)
-    line("plain", text_of(r.plain));
-  for (std::size_t i = 0; i < o.worst_ten.size(); ++i)
-    line(i == 0 ? "beyond" : "", text_of(o.worst_ten[i]));
-  for (std::size_t i = 0; i < o.not_finite.size(); ++i)
-    line(i == 0 ? "NaN, Inf" : "", o.not_finite[i]);
-  for (std::size_t i = 0; i < o.looks_like.size(); ++i)
-    line(i == 0 ? "looks like" : "", o.looks_like[i]);
-  if (!first)
-    line("bits", o.first_difference
-                     ? fmt::format("{} elements differ from {}, the first at {}", o.bits_differ,
-                                   r.outputs[0].name, to_string(*o.first_difference))
-                     : fmt::format("the same as those of {}", r.outputs[0].name));
-}
-
-void print(const JudgeRecord& r) {
-  line("shape", fmt::format("{} batches, {} query heads, {} KV heads, n_q {}, n_kv {}, d {}, dv {}",
-                            r.batches, r.query_heads, r.kv_heads, r.n_q, r.n_kv, r.d, r.dv));
-  for (std::size_t i = 0; i < r.assumed.size(); ++i)
-    line(i == 0 ? "read as" : "", r.assumed[i]);
-  if (r.rows.rows > 0) {
-    line("rows", "largest score " + text_of(r.rows.max_score));
-    line("", "entropy " + text_of(r.rows.entropy) + " nats");
-    line("", "condition sum p|v| / |o| " + text_of(r.rows.condition));
-  }
-  line("truth", r.truth);
-  for (std::size_t i = 0; i < r.outputs.size(); ++i) {
-    std::cout << "\n";
-    print(r, r.outputs[i], i == 0);
-  }
-  fmt::print(std::cout,
-             "\nPlaces are [batch, query head, row, column]. plain: what a plain implementation in "
-             "this arithmetic would err by, emulated.\n");
-}
-
 int judge(const Options& given) {
   numerics::JudgeOptions options = options_of(given);
   const numerics::JudgeInput input = inputs_of(given);
@@ -352,7 +278,7 @@ int judge(const Options& given) {
     for (const JudgedOutput& output : record.outputs)
       std::cout << one_line(to_json(record, output)) << "\n";
   else
-    print(record);
+    print(std::cout, record, true);
   return record.wrong() ? kProvedWrong : kHeld;
 }
 
