@@ -25,9 +25,6 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
 /// Why this build or this machine cannot run CUDA kernels; empty where it can.
 std::string cuda_obstacle();
 
-/// `NVIDIA H200 (sm_90), driver for CUDA 13.0, runtime 13.0`; empty where cuda_obstacle is not.
-std::string cuda_device();
-
 /// A row of builds.def with its instances.
 struct CudaBuild {
   const char* suffix;

@@ -108,22 +108,6 @@ std::string cuda_obstacle() {
   return count == 0 ? "no CUDA device is present" : "";
 }
 
-std::string cuda_device() {
-  if (!cuda_obstacle().empty())
-    return {};
-  cudaDeviceProp device{};
-  int driver = 0, runtime = 0;
-  require(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
-  require(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
-  require(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  const auto version = [](int number) { // 13020 is 13.2
-    return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
-  };
-  return std::string(device.name) + " (sm_" + std::to_string(device.major) +
-         std::to_string(device.minor) + "), driver for CUDA " + version(driver) + ", runtime " +
-         version(runtime);
-}
-
 void set_device_memory(DeviceMemory memory) { device_memory = memory; }
 
 std::vector<CudaBuild> cuda_builds() {

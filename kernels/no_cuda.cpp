@@ -7,8 +7,6 @@ std::string cuda_obstacle() {
   return "this build has no CUDA (configure the `cuda` preset on a machine with nvcc)";
 }
 
-std::string cuda_device() { return {}; }
-
 std::vector<CudaBuild> cuda_builds() { return {}; }
 
 void launch_cuda(const Instance&, const Arguments&, const Launch&) {

@@ -1,5 +1,6 @@
 #include "reports/environment.hpp"
 
+#include "kernels/exponentials.hpp"
 #include "kernels/launch.hpp"
 #include "reports/parallel.hpp"
 
@@ -69,7 +70,9 @@ Environment gather() {
   e.cpu = field("/proc/cpuinfo", "model name");
   e.cores = cores();
   const std::string obstacle = kernels::cuda_obstacle();
-  e.cuda = obstacle.empty() ? kernels::cuda_device() : "no: " + obstacle;
+  e.cuda = "no: " + obstacle;
+  if (const auto device = kernels::cuda_device())
+    e.cuda = device->name + ", " + device->toolkit;
   return e;
 }
 
