@@ -5,6 +5,7 @@
 #include "reports/topics/growth.hpp"
 #include "reports/topics/papers.hpp"
 #include "reports/topics/precision.hpp"
+#include "reports/topics/recorded.hpp"
 #include "reports/topics/worst.hpp"
 
 #include <array>
@@ -26,6 +27,10 @@ constexpr auto kTopics = std::to_array<Topic>({
      "How far apart lie typical error, the worst error found and the bound?", measure_worst},
     {"precision", "Lower precision", "What would fp16, bf16, TF32 and fp8 cost, and where?",
      measure_precision},
+    {"recorded", "Real heads",
+     "Are the heads of a real model harder than the synthetic families, and is the bound as far "
+     "away?",
+     measure_recorded},
     {"papers", "Published results", "Do published numbers come out here too?", measure_papers},
 });
 
