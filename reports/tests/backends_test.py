@@ -80,7 +80,10 @@ def outputs_of_a_run(folder):
 def judged_rightly():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        assert "9 files" in call("inputs", "--program", program, "--folder", folder)
+        assert "11 files" in call("inputs", "--program", program, "--folder", folder)
+        done = subprocess.run([program, "judge", folder / "real-sink.safetensors", "--json"], capture_output=True,
+                              text=True, check=True)  # the kernel's own o is in it
+        assert json.loads(done.stdout)["verdict"] == "proved right", done.stdout
         outputs_of_a_run(folder)
 
         said = call("judge", "--program", program, "--folder", folder, "--record", folder / "record.json", status=1)
@@ -99,7 +102,7 @@ def judged_rightly():
         table = call("table", folder / "record.json")
         assert table in said
         rows = {line.split(" | ")[0].removeprefix("| torch "): line for line in table.splitlines() if "fp32" in line}
-        assert rows["right"].endswith("| none | 1.5 |"), rows
+        assert rows["right"].endswith("| 0 | none | 1.5 |"), rows
         assert "key-permutation, row-block" in rows["order"], rows
 
         path = folder / "normal.safetensors"
