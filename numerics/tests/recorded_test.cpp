@@ -3,6 +3,7 @@
 #include "numerics/bounds.hpp"
 #include "numerics/diagnosis_faults.hpp"
 #include "numerics/judge.hpp"
+#include "numerics/ulp.hpp"
 #include "reference/files/safetensors.hpp"
 #include "reference/recipe.hpp"
 #include "reference/recorded.hpp"

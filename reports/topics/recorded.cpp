@@ -30,8 +30,8 @@ constexpr std::array kSynthetic{"dist=zero",       "dist=normal",   "sigma=4",
 
 struct Input {
   std::string name, kind, recipe;
-  numerics::Record record;
-  numerics::RowStatistics rows;
+  numerics::Record record = {};
+  numerics::RowStatistics rows = {};
   double new_maxima = 0.0; ///< later tiles that set one, mean over the rows
 };
 
