@@ -46,6 +46,11 @@ std::int64_t scratch_of(const Instance& instance, const Shape& shape);
 /// Where m holds LSE: l = 1, or NaN beside a NaN.
 void complete_l(const Instance& instance, const Arguments& arguments);
 
+/// Starts the kernels of one launch on arrays that are on the device, D columns each, and does not wait; a launch that
+/// does not resume begins with the start carries.
+void start_cuda(const Instance& instance, const Shape& shape, const DeviceArguments& device,
+                const Launch& launch, bool resume);
+
 void launch_cuda(const Instance& instance, const Arguments& arguments, const Launch& launch);
 
 /// Where the arrays of a launch on the GPU lie.

@@ -119,6 +119,24 @@ std::vector<CudaBuild> cuda_builds() {
   };
 }
 
+void start_cuda(const Instance& instance, const Shape& shape, const DeviceArguments& device,
+                const Launch& launch, bool resume) {
+  grid_of_launch = {static_cast<unsigned>(shape.batch_heads), 1, threads_of(instance, launch), 0};
+  if (!resume)
+    instance.start(device);
+  require(cudaGetLastError(), "start");
+  if (shape.n_kv > 0) {
+    grid_of_launch.y = grid_y_of(instance, shape);
+    grid_of_launch.dynamic_shared_bytes = dynamic_shared_bytes_of(instance);
+    instance.step(device);
+    grid_of_launch.y = 1;
+    grid_of_launch.dynamic_shared_bytes = 0;
+    if (instance.plan == Plan::key_ranges)
+      instance.finish(device);
+  }
+  require(cudaGetLastError(), instance.variant);
+}
+
 void launch_cuda(const Instance& instance, const Arguments& arguments, const Launch& launch) {
   const Shape& shape = arguments.shape;
   if (shape.batch_heads == 0 || shape.n_q == 0)
@@ -141,21 +159,7 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
   const DeviceArguments device{Q.data(), K.data(),  V.data(),   O.data(),        l.data(),
                                m.data(), shape.n_q, shape.n_kv, arguments.scale, scratch.data()};
 
-  grid_of_launch = {static_cast<unsigned>(shape.batch_heads), 1, threads_of(instance, launch),
-                    0};
-  if (!arguments.resume)
-    instance.start(device);
-  require(cudaGetLastError(), "start");
-  if (shape.n_kv > 0) {
-    grid_of_launch.y = grid_y_of(instance, shape);
-    grid_of_launch.dynamic_shared_bytes = dynamic_shared_bytes_of(instance);
-    instance.step(device);
-    grid_of_launch.y = 1;
-    grid_of_launch.dynamic_shared_bytes = 0;
-    if (instance.plan == Plan::key_ranges)
-      instance.finish(device);
-  }
-  require(cudaGetLastError(), instance.variant);
+  start_cuda(instance, shape, device, launch, arguments.resume);
   require(cudaDeviceSynchronize(), instance.variant);
 
   O.copy_to(arguments.O, q_rows, shape.dv, D);

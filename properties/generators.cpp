@@ -1,10 +1,13 @@
 #include "properties/generators.hpp"
 
+#include "reference/recorded.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace fa1::properties {
 namespace {
@@ -59,6 +62,28 @@ Limits with_some_tile(Limits limits) {
   return limits;
 }
 
+/// The same sizes, sigma and scale on a recorded head. Which recipe and which head its seed decides, so that no other
+/// draw depends on how many heads there are.
+Recipe on_a_recorded_head(Recipe r) {
+  constexpr std::uint64_t kOneIn = 16;
+  if (r.seed % kOneIn != 0)
+    return r;
+  const auto& heads = reference::recording().heads;
+  const reference::RecordedHead& head = heads[r.seed / kOneIn % heads.size()];
+  const Recipe standard;
+  r.recorded = head.name;
+  r.n_q = std::min(r.n_q, head.rows);
+  r.n_kv = std::min(r.n_kv, head.rows);
+  r.d = std::min(r.d, head.columns);
+  if (r.dv)
+    r.dv = std::min(*r.dv, head.columns);
+  r.dist = standard.dist;
+  r.order = standard.order;
+  r.v = standard.v;
+  r.v_constant = standard.v_constant;
+  return r;
+}
+
 Recipe random_recipe(const Limits& asked) {
   const Limits limits = asked.any_tile ? with_some_tile(asked) : asked;
   Recipe r;
@@ -81,7 +106,7 @@ Recipe random_recipe(const Limits& asked) {
                          : ordinary_sigma();
   if (draw(4) == 0)
     r.scale = std::ldexp(draw(3) == 0 ? -1.0f : 1.0f, static_cast<int>(draw(7)) - 4);
-  return r;
+  return on_a_recorded_head(std::move(r));
 }
 
 /// What no family holds: weights at the lower end of fp32, scores far from 0, Inf and NaN.
@@ -178,6 +203,7 @@ std::vector<Recipe> simpler(const Recipe& r) {
   shrink(&Recipe::batch_heads, 1);
   shrink(&Recipe::n_q, 1);
   shrink(&Recipe::n_kv, 1);
+  offer(list, r, [](Recipe& next) { next.recorded.clear(); });
   offer(list, r, [](Recipe& next) { next.dv.reset(); });
   if (r.dv)
     for (const std::int64_t n : {std::int64_t{1}, *r.dv / 2, *r.dv - 1})

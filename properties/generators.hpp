@@ -7,8 +7,9 @@
 ///                     width, primes), entries of Q from 1e-30 to 1e30 and negative scales now and
 ///                     then; one in eight is of the kind that the edge cases are made of: subnormal
 ///                     weights of huge values, scores far below 0, a score of +Inf, all scores -Inf or
-///                     those of one tile, a scale of 0, an Inf or a NaN in Q, K or V; shrinks to smaller
-///                     shapes and simpler families
+///                     those of one tile, a scale of 0, an Inf or a NaN in Q, K or V; one in sixteen of
+///                     the others is made of a recorded head; shrinks to smaller shapes and simpler
+///                     families
 #pragma once
 
 #include "kernels/kernel.hpp"

@@ -1,4 +1,5 @@
 #include "reference/recipe_parts.hpp"
+#include "reference/recorded.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,6 +8,8 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <tuple>
+#include <utility>
 
 namespace fa1::reference {
 namespace {
@@ -47,7 +50,7 @@ constexpr std::array<OrderName, 5> kOrders{{
 }};
 
 constexpr std::string_view kKeys =
-    "bh n_q n_kv d dv rows scale seed dist sigma order gap v Q K V scores put";
+    "bh n_q n_kv d dv rows scale seed recorded dist sigma order gap v Q K V scores put";
 
 /// `n_kv=-3: want an integer` with the value shortened, so that the message stays one readable
 /// line.
@@ -306,6 +309,34 @@ void require_finite(std::string_view key, float value) {
     fail(key, text_of(value), "a finite fp32 number");
 }
 
+bool same(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+bool same(const std::vector<Run>& a, const std::vector<Run>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Run& x, const Run& y) {
+    return same(x.value, y.value) && x.count == y.count;
+  });
+}
+
+/// A recorded head is no larger than it was recorded, and leaves no family a say.
+void require_recorded(const Recipe& recipe, const Shape& shape) {
+  const RecordedHead& head = recorded_head(recipe.recorded);
+  require_extent("n_q", shape.n_q, head.rows);
+  require_extent("n_kv", shape.n_kv, head.rows);
+  require_extent("d", shape.d, head.columns);
+  require_extent("dv", shape.dv, head.columns);
+  const Recipe standard;
+  for (const auto& [key, given] :
+       {std::pair("dist", recipe.dist != standard.dist),
+        std::pair("order", recipe.order != standard.order),
+        std::pair("gap", !same(recipe.gap, standard.gap)), std::pair("v", recipe.v != standard.v)})
+    if (given)
+      throw RecipeError(std::string("recipe: ") + key +
+                        " beside recorded: want one of the two, recorded sets it");
+}
+
 /// Largest |entry| that a family of Q and K can make; normals come from 32 bits, hence |x| < 6.5.
 double most_of(Family family) {
   switch (family) {
@@ -322,6 +353,15 @@ double most_of(Family family) {
   }
 }
 
+double most_in_Q(const Recipe& recipe) {
+  if (recipe.recorded.empty())
+    return most_of(recipe.dist);
+  double most = 0.0;
+  for (const float q : recorded_head(recipe.recorded).Q.elements())
+    most = std::max(most, static_cast<double>(std::fabs(q)));
+  return most;
+}
+
 void require_list(const std::vector<Run>& runs, std::string_view key, std::int64_t rows,
                   std::int64_t columns, const char* product) {
   if (runs.empty())
@@ -335,17 +375,6 @@ void require_list(const std::vector<Run>& runs, std::string_view key, std::int64
     fail(key, text_of(runs),
          std::string(product) + " = " + std::to_string(wanted) + " entries, not " +
              std::to_string(length));
-}
-
-bool same(float a, float b) {
-  return (std::isnan(a) && std::isnan(b)) ||
-         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
-
-bool same(const std::vector<Run>& a, const std::vector<Run>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Run& x, const Run& y) {
-    return same(x.value, y.value) && x.count == y.count;
-  });
 }
 
 } // namespace
@@ -395,9 +424,11 @@ Shape validated(const Recipe& recipe) {
   if (recipe.scale)
     require_finite("scale", *recipe.scale);
   require_finite("sigma", recipe.sigma);
+  if (!recipe.recorded.empty())
+    require_recorded(recipe, shape);
   if (static_cast<std::size_t>(recipe.dist) >= kScoreFamilies)
     fail("dist", name_of(recipe.dist), "one of " + names_in(kFamilies, kScoreFamilies));
-  if (static_cast<double>(std::fabs(recipe.sigma)) * most_of(recipe.dist) >
+  if (static_cast<double>(std::fabs(recipe.sigma)) * most_in_Q(recipe) >
       static_cast<double>(std::numeric_limits<float>::max()))
     fail("sigma", text_of(recipe.sigma), "a factor that keeps every entry of Q within fp32");
   if (!(recipe.gap >= 0) || !std::isfinite(recipe.gap))
@@ -432,15 +463,33 @@ bool operator==(const Recipe& a, const Recipe& b) {
                                              x.column == y.column && same(x.value, y.value);
                                     });
   return a.batch_heads == b.batch_heads && a.n_q == b.n_q && a.rows == b.rows && a.n_kv == b.n_kv &&
-         a.d == b.d && a.dv == b.dv && same_scale && a.seed == b.seed && a.dist == b.dist &&
-         same(a.sigma, b.sigma) && a.order == b.order && same(a.gap, b.gap) && a.v == b.v &&
-         same(a.v_constant, b.v_constant) && same(a.Q, b.Q) && same(a.K, b.K) && same(a.V, b.V) &&
-         same_puts;
+         a.d == b.d && a.dv == b.dv && same_scale && a.seed == b.seed && a.recorded == b.recorded &&
+         a.dist == b.dist && same(a.sigma, b.sigma) && a.order == b.order && same(a.gap, b.gap) &&
+         a.v == b.v && same(a.v_constant, b.v_constant) && same(a.Q, b.Q) && same(a.K, b.K) &&
+         same(a.V, b.V) && same_puts;
 }
+
+namespace {
+
+using Keys = std::set<std::string, std::less<>>;
+
+/// Sizes that nobody gave are the recorded ones.
+void take_recorded_sizes(Recipe& recipe, const Keys& given) {
+  if (given.contains("scores"))
+    throw RecipeError("recipe: scores beside recorded: want one of the two");
+  const RecordedHead& head = recorded_head(recipe.recorded);
+  for (const auto& [key, size, recorded] :
+       {std::tuple("n_q", &recipe.n_q, head.rows), std::tuple("n_kv", &recipe.n_kv, head.rows),
+        std::tuple("d", &recipe.d, head.columns)})
+    if (!given.contains(key))
+      *size = recorded;
+}
+
+} // namespace
 
 Recipe parse_recipe(std::string_view text) {
   Recipe recipe;
-  std::set<std::string, std::less<>> seen;
+  Keys seen;
   constexpr std::string_view kBlank = " \t\r\n";
   for (;;) {
     const std::size_t start = text.find_first_not_of(kBlank);
@@ -482,6 +531,8 @@ Recipe parse_recipe(std::string_view text) {
       if (!number)
         fail(key, value, "an integer from 0 to 18446744073709551615");
       recipe.seed = *number;
+    } else if (key == "recorded") {
+      recipe.recorded = recorded_head(value).name;
     } else if (key == "dist")
       recipe.dist = family_of(key, value, kScoreFamilies);
     else if (key == "sigma")
@@ -518,6 +569,8 @@ Recipe parse_recipe(std::string_view text) {
     recipe.Q = {Run{1.0f, -1}};
     recipe.n_kv = length_of(recipe.K);
   }
+  if (!recipe.recorded.empty())
+    take_recorded_sizes(recipe, seen);
   validated(recipe);
   return recipe;
 }
@@ -532,7 +585,7 @@ std::string to_string(const Recipe& recipe) {
     add("bh", std::to_string(recipe.batch_heads));
   add("n_q", std::to_string(recipe.n_q));
   add("n_kv", std::to_string(recipe.n_kv));
-  if (recipe.d != standard.d)
+  if (recipe.d != standard.d || !recipe.recorded.empty())
     add("d", std::to_string(recipe.d));
   if (recipe.dv)
     add("dv", std::to_string(*recipe.dv));
@@ -542,6 +595,8 @@ std::string to_string(const Recipe& recipe) {
     add("scale", text_of(*recipe.scale));
   if (recipe.seed != standard.seed)
     add("seed", std::to_string(recipe.seed));
+  if (!recipe.recorded.empty())
+    add("recorded", recipe.recorded);
   if (recipe.dist != standard.dist)
     add("dist", std::string(name_of(recipe.dist)));
   if (!same(recipe.sigma, standard.sigma))

@@ -10,6 +10,11 @@
 ///   scale              fp32 number, or `auto` = fp32(1/sqrt(d)), 1 for d = 0 [auto]; NaN and Inf
 ///                      are errors
 ///   seed               0 .. 2^64 - 1 [1]
+///   recorded           a head of a real model, by its name (recorded.hpp): Q, K and V are its first n_q
+///                      and n_kv rows and first d and dv columns, the same in every batch-head; sizes
+///                      that are not given are the recorded ones, larger ones are errors. Replaces dist,
+///                      order and v, which may not be given beside it; sigma, scale, lists and puts
+///                      go on from it [none]
 ///   dist               family of Q and K [normal]
 ///     normal           N(0,1)                      uniform    U[-1,1)
 ///     outliers         N(0,1) + N(0,100) * Bernoulli(0.001), 100 being the variance
@@ -109,6 +114,7 @@ struct Recipe {
   std::optional<std::int64_t> dv;   ///< absent: d
   std::optional<float> scale;       ///< absent: fp32(1/sqrt(d))
   std::uint64_t seed = 1;
+  std::string recorded; ///< empty: none
   Family dist = Family::normal; ///< the first seven families only
   float sigma = 1.0f;
   Order order = Order::free;

@@ -2,6 +2,7 @@
 #include "reference/key_stream.hpp"
 #include "reference/parallel.hpp"
 #include "reference/recipe_parts.hpp"
+#include "reference/recorded.hpp"
 
 #include <Random123/philox.h>
 
@@ -282,6 +283,17 @@ void fill_queries(const Recipe& recipe, std::int64_t columns, std::int64_t rows,
       out[r * columns] = 1.0f;
 }
 
+void fill_recorded(const Recipe& recipe, Matrix matrix, std::int64_t columns, std::int64_t first,
+                   std::int64_t rows, float* out) {
+  const RecordedHead& head = recorded_head(recipe.recorded);
+  const Tensor<float>& all = head.of(matrix);
+  for (std::int64_t r = 0; r < rows; ++r)
+    std::copy_n(all.row(0, first + r).data(), columns, out + r * columns);
+  if (matrix == Matrix::Q)
+    for (std::int64_t e = 0; e < rows * columns; ++e)
+      out[e] *= recipe.sigma;
+}
+
 void make_valid_rows(const Recipe& recipe, const Shape& shape, Matrix matrix,
                      std::int64_t batch_head, std::int64_t first, std::int64_t rows, float* out) {
   const std::int64_t columns = columns_of(shape, matrix);
@@ -290,6 +302,8 @@ void make_valid_rows(const Recipe& recipe, const Shape& shape, Matrix matrix,
   const Place place{recipe.seed, static_cast<std::uint32_t>(batch_head), matrix};
   if (const std::vector<Run>& list = list_of(recipe, matrix); !list.empty()) {
     fill_list(list, first * columns, (first + rows) * columns, out);
+  } else if (!recipe.recorded.empty()) {
+    fill_recorded(recipe, matrix, columns, first, rows, out);
   } else if (matrix == Matrix::V) {
     fill_family(recipe.v, recipe.v_constant, place, columns, first, rows, out);
   } else if (matrix == Matrix::Q) {

@@ -6,6 +6,7 @@
 #include "reports/topics/growth.hpp"
 #include "reports/topics/papers.hpp"
 #include "reports/topics/precision.hpp"
+#include "reports/topics/recorded.hpp"
 #include "reports/topics/worst.hpp"
 
 #include <array>
@@ -30,6 +31,10 @@ constexpr auto kTopics = std::to_array<Topic>({
     {"gpu", "Builds and GPUs",
      "What do compiler options and a GPU change, and where do bits and laws stay the same?",
      measure_gpu},
+    {"recorded", "Real heads",
+     "Are the heads of a real model harder than the synthetic families, and is the bound as far "
+     "away?",
+     measure_recorded},
     {"papers", "Published results", "Do published numbers come out here too?", measure_papers},
 });
 

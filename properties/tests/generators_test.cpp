@@ -2,6 +2,7 @@
 // shrinking that ends.
 #include "properties/generators.hpp"
 #include "properties/rapidcheck_bridge.hpp"
+#include "reference/recorded.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -75,6 +76,7 @@ TEST_CASE("floats of every class are drawn", "[properties][quick]") {
 TEST_CASE("recipes of every family, order and value family are drawn, and every one can be made",
           "[properties][quick]") {
   std::set<std::string_view> dists, orders, values;
+  std::set<std::string> recorded;
   std::set<std::int64_t> keys;
   int extreme = 0, batches = 0, wide_v = 0, negative = 0, listed = 0, spoiled = 0;
 
@@ -83,6 +85,8 @@ TEST_CASE("recipes of every family, order and value family are drawn, and every 
          dists.insert(reference::name_of(recipe.dist));
          orders.insert(reference::name_of(recipe.order));
          values.insert(reference::name_of(recipe.v));
+         if (!recipe.recorded.empty())
+           recorded.insert(recipe.recorded);
          keys.insert(recipe.n_kv);
          extreme += recipe.sigma < 1e-10f || recipe.sigma > 1e10f;
          batches += recipe.batch_heads > 1;
@@ -97,6 +101,7 @@ TEST_CASE("recipes of every family, order and value family are drawn, and every 
   CHECK(dists.size() == 7);
   CHECK(orders.size() == 5);
   CHECK(values.size() == 12);
+  CHECK(recorded.size() == reference::recording().heads.size());
   for (const std::int64_t n_kv : {0, 1, 7, 8, 9, 16, 17}) // no key, one, around one tile and two
     CHECK(keys.contains(n_kv));
   CHECK(extreme > 50);
@@ -172,6 +177,7 @@ TEST_CASE("every shrinking step is simpler, so shrinking cannot run in circles",
            (r.dist == reference::Family::zero || r.dist == reference::Family::ints ? 0
             : r.dist == reference::Family::normal                                  ? 1
                                                                                    : 2) +
+           (r.recorded.empty() ? 0 : 1) +
            (r.Q.empty() && r.K.empty() && r.V.empty() ? 0 : 1) + (r.put.empty() ? 0 : 1) +
            (r.v == reference::Family::index1   ? 0
             : r.v == reference::Family::normal ? 0

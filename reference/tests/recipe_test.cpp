@@ -6,10 +6,12 @@
 
 #include "reference/key_stream.hpp"
 #include "reference/recipe.hpp"
+#include "reference/recorded.hpp"
 
 #include <boost/math/special_functions/erf.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <array>
@@ -128,6 +130,16 @@ Recipe random_recipe(std::mt19937_64& random) {
   if (recipe.order == Order::dominant && (recipe.d == 0 || recipe.scale))
     recipe.order = Order::free;
   recipe.gap = recipe.order == Order::dominant ? static_cast<float>(below(300)) : 120.0f;
+  if (below(16) == 0) {
+    const auto& heads = recording().heads;
+    recipe.recorded = heads[static_cast<std::size_t>(below(std::ssize(heads)))].name;
+    const Recipe standard;
+    recipe.dist = standard.dist;
+    recipe.order = standard.order;
+    recipe.gap = standard.gap;
+    recipe.v = standard.v;
+    recipe.v_constant = standard.v_constant;
+  }
   return recipe;
 }
 
@@ -168,6 +180,9 @@ TEST_CASE("the canonical text has the keys in order, without defaults", "[refere
            Row{"rows=4 scale=1 dv=1 n_q=9", "n_q=9 n_kv=1 dv=1 rows=4 scale=1"},
            Row{"v=constant:0x1p-149 scale=+0.5", "n_q=1 n_kv=1 scale=0.5 v=constant:1e-45"},
            Row{"put=V:0,0:nan;K:0,0:-0 Q=-0x1.8p1", "n_q=1 n_kv=1 Q=-3 put=V:0,0:nan;K:0,0:-0"},
+           Row{"recorded=sink-l4h5", "n_q=512 n_kv=512 d=32 recorded=sink-l4h5"},
+           Row{"sigma=2 recorded=sink-l4h5 n_q=1 d=1",
+               "n_q=1 n_kv=512 d=1 recorded=sink-l4h5 sigma=2"},
        })
     CHECK(to_string(parse_recipe(row.text)) == row.canonical);
 }
@@ -180,7 +195,8 @@ TEST_CASE("recipes differ where a single bit of a field differs", "[reference][q
        {"n_q=2 n_kv=2 Q=-0* put=V:0,0:nan", "n_q=2 n_kv=2 Q=0*2 put=V:0,0:nan",
         "n_q=2 n_kv=2 Q=0* put=V:0,0:0", "n_q=2 n_kv=2 Q=0* put=V:1,0:nan",
         "n_q=2 n_kv=2 Q=0* put=V:0,0:nan seed=2", "n_q=2 n_kv=2 Q=0* put=V:0,0:nan scale=1",
-        "n_q=2 n_kv=2 rows=2 Q=0* put=V:0,0:nan"})
+        "n_q=2 n_kv=2 rows=2 Q=0* put=V:0,0:nan",
+        "n_q=2 n_kv=2 d=1 recorded=sink-l4h5 Q=0* put=V:0,0:nan"})
     CHECK_FALSE(plain == parse_recipe(other));
 }
 
@@ -257,9 +273,24 @@ TEST_CASE("a bad recipe is refused in one line that names key, value and what is
                "`;`"},
            Row{"put=K:0,0:x",
                "recipe: put=K:0,0:x: want a value that is an fp32 number, nan, inf or -inf"},
-           Row{"n_kV=3",
-               "recipe: unknown key 'n_kV': want one of bh n_q n_kv d dv rows scale seed dist "
-               "sigma order gap v Q K V scores put"},
+           Row{"n_kV=3", "recipe: unknown key 'n_kV': want one of bh n_q n_kv d dv rows scale seed "
+                         "recorded dist sigma order gap v Q K V scores put"},
+           Row{"recorded=sink",
+               "recipe: recorded=sink: want one of diagonal-l1h11 far-l4h2 flat-l0h11 flat-l0h8 "
+               "local-l2h3 middle-l1h2 next-l1h8 previous-l0h2 previous-l2h11 sharp-l1h9 "
+               "sink-l4h10 sink-l4h5"},
+           Row{"recorded=sink-l4h5 n_q=513", "recipe: n_q=513: want an integer from 0 to 512"},
+           Row{"recorded=sink-l4h5 n_kv=513", "recipe: n_kv=513: want an integer from 0 to 512"},
+           Row{"recorded=sink-l4h5 d=33", "recipe: d=33: want an integer from 0 to 32"},
+           Row{"recorded=sink-l4h5 dv=33", "recipe: dv=33: want an integer from 0 to 32"},
+           Row{"recorded=sink-l4h5 v=ints",
+               "recipe: v beside recorded: want one of the two, recorded sets it"},
+           Row{"order=tied recorded=sink-l4h5",
+               "recipe: order beside recorded: want one of the two, recorded sets it"},
+           Row{"recorded=sink-l4h5 scores=1,2",
+               "recipe: scores beside recorded: want one of the two"},
+           Row{"recorded=sink-l4h5 sigma=1e38",
+               "recipe: sigma=1e+38: want a factor that keeps every entry of Q within fp32"},
            Row{"64", "recipe: '64': want key=value"},
            Row{"=64", "recipe: '=64': want key=value"},
            Row{"d=1 d=1", "recipe: d=1: want the key once, it is there twice"},
@@ -725,4 +756,51 @@ TEST_CASE("sizes of 0 make empty matrices", "[reference][quick]") {
     CHECK(problem.K.size() == shape.batch_heads * shape.n_kv * shape.d);
     CHECK(problem.V.size() == shape.batch_heads * shape.n_kv * shape.dv);
   }
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Recorded heads
+
+TEST_CASE("a recorded head is the file's first rows and columns, in every batch-head",
+          "[reference][quick]") {
+  for (const RecordedHead& head : recording().heads) {
+    CAPTURE(head.name);
+    const Problem whole = make_problem(parse_recipe("recorded=" + head.name));
+    const Problem part =
+        make_problem(parse_recipe("bh=2 n_q=3 n_kv=70 d=8 dv=5 recorded=" + head.name));
+
+    REQUIRE(whole.shape == Shape{1, 512, 512, 32, 32});
+    CHECK(whole.scale == head.scale);
+    CHECK(whole.Q == head.Q);
+    CHECK(whole.K == head.K);
+    CHECK(whole.V == head.V);
+    REQUIRE(part.shape == Shape{2, 3, 70, 8, 5});
+    for (std::int64_t bh = 0; bh < 2; ++bh)
+      for (std::int64_t c = 0; c < 5; ++c) {
+        CHECK(part.Q(bh, 2, c) == head.Q(0, 2, c));
+        CHECK(part.K(bh, 69, c) == head.K(0, 69, c));
+        CHECK(part.V(bh, 69, c) == head.V(0, 69, c));
+      }
+  }
+}
+
+TEST_CASE("sigma, lists and single entries go on from a recorded head", "[reference][quick]") {
+  const RecordedHead& head = recorded_head("sink-l4h5");
+
+  const Problem problem =
+      make_problem(parse_recipe("recorded=sink-l4h5 n_q=2 n_kv=3 sigma=2 V=7* put=K:1,4:-9"));
+
+  CHECK(problem.Q(0, 1, 31) == 2.0f * head.Q(0, 1, 31));
+  CHECK(problem.V(0, 2, 31) == 7.0f);
+  CHECK(problem.K(0, 1, 4) == -9.0f);
+  CHECK(problem.K(0, 1, 5) == head.K(0, 1, 5));
+}
+
+TEST_CASE("a file of recorded heads that is none is named", "[reference][quick]") {
+  const std::string corpus = FA1_FUZZ_CORPUS "/safetensors/plain";
+  for (const std::string& path : {std::string("/nonexistent/heads.safetensors"), corpus})
+    CHECK_THROWS_WITH(read_recording(path),
+                      Catch::Matchers::ContainsSubstring("'" + path +
+                                                         "': want the heads that "
+                                                         "numerics/recorded/record.py wrote"));
 }

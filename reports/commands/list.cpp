@@ -43,6 +43,9 @@ constexpr auto kInputs = std::to_array<Input>({
     {"seed=S", "from 0 to 2^64 - 1 [1]; every entry is a pure function of seed and position"},
     {"sigma=X",
      "a factor on every entry of Q [1]: the standard deviation of the scores of dist=normal"},
+    {"recorded=NAME",
+     "Q, K and V: a head of a real model, its first n_q and n_kv rows and d and dv columns [all]; "
+     "an unknown name lists them"},
     {"dist=normal", "Q and K: N(0,1)"},
     {"dist=uniform", "Q and K: uniform in [-1,1)"},
     {"dist=outliers", "Q and K: N(0,1) with N(0,100) added to one entry in a thousand"},

@@ -1,6 +1,7 @@
 #include "reports/commands/run.hpp"
 
 #include "numerics/sweep.hpp"
+#include "reference/files/safetensors.hpp"
 #include "reports/arguments.hpp"
 #include "reports/diagnosis.hpp"
 #include "reports/parallel.hpp"
@@ -12,14 +13,17 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace fa1::reports {
 namespace {
 
 struct Options {
   KernelChoice choice;
-  std::string what;
+  std::string what, out;
   bool json = false;
 };
 
@@ -56,11 +60,30 @@ void print(const numerics::Record& r, const kernels::Kernel& kernel, const Json&
                         : run_line(r));
 }
 
+/// What was run, for whoever has another kernel: `fa1lab judge FILE` reads it, too.
+void write_tensors(const std::string& path, const reference::Recipe& recipe,
+                   const kernels::Kernel& kernel) {
+  const reference::Problem problem = reference::make_problem(recipe);
+  const reference::State state = kernels::run(kernel, problem);
+  std::map<std::string, reference::TensorToWrite> tensors;
+  for (const auto& [name, tensor] : {std::pair("q", &problem.Q), std::pair("k", &problem.K),
+                                     std::pair("v", &problem.V), std::pair("o", &state.O)})
+    tensors[name] = {{tensor->batch_heads(), tensor->rows(), tensor->columns()},
+                     tensor->elements()};
+  reference::write_safetensors(path, tensors,
+                               {{"what", "fa1lab run"},
+                                {"recipe", reference::to_string(recipe)},
+                                {"kernel", kernel.id},
+                                {"scale", fmt::format("{:a}", problem.scale)}});
+}
+
 int run(Options& options) {
   const reference::Recipe recipe = recipe_of(options.what, options.choice);
   const kernels::Kernel& kernel = options.choice.for_shape(reference::shape_of(recipe));
 
   const numerics::Record record = numerics::measure(recipe, kernel, cores());
+  if (!options.out.empty())
+    write_tensors(options.out, recipe, kernel);
 
   const bool wrong = record.verdict.judgement == numerics::Judgement::proved_wrong;
   // A problem whose keys only pass by in chunks is measured and not searched.
@@ -88,6 +111,8 @@ Command add_run(CLI::App& program) {
                   "The problem, as `fa1lab list inputs` explains, or a file that holds one")
       ->required();
   options->choice.add_to(*app, "fa1");
+  app->add_option("--out", options->out,
+                  "Write q, k, v and the kernel's o to this .safetensors file, too");
   app->add_flag("--json", options->json, "One record instead of text");
   return {app, [options] { return run(*options); }};
 }

@@ -1,0 +1,88 @@
+#include "reference/recorded.hpp"
+
+#include "reference/files/safetensors.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace fa1::reference {
+namespace {
+
+using Json = nlohmann::json;
+
+Tensor<float> read_matrix(const SafetensorsFile& file, const std::string& name) {
+  const Array array = file.array(name);
+  if (array.dtype != Dtype::f32 || array.shape.size() != 2)
+    throw FileError(array.name + ": want f32 [rows, columns]");
+  const std::int64_t rows = array.shape[0], columns = array.shape[1];
+  std::vector<double> values(static_cast<std::size_t>(rows * columns));
+  read_block(array, array.offset, {rows, array.strides[0]}, {columns, array.strides[1]}, values);
+  Tensor<float> matrix(1, rows, columns);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    matrix.elements()[i] = static_cast<float>(values[i]);
+  return matrix;
+}
+
+RecordedHead read_head(const SafetensorsFile& file, const std::string& name, const Json& about) {
+  RecordedHead head;
+  head.name = name;
+  head.kind = about.at("kind").get<std::string>();
+  head.Q = read_matrix(file, name + ".q");
+  head.K = read_matrix(file, name + ".k");
+  head.V = read_matrix(file, name + ".v");
+  head.O = read_matrix(file, name + ".o");
+  head.rows = head.Q.rows();
+  head.columns = head.Q.columns();
+  for (const Tensor<float>* other : {&head.K, &head.V, &head.O})
+    if (other->rows() != head.rows || other->columns() != head.columns)
+      throw FileError(name + ": want q, k, v and o of one shape");
+  for (const auto& [key, value] :
+       {std::pair("entropy", &head.entropy), std::pair("sink", &head.sink),
+        std::pair("diagonal", &head.diagonal), std::pair("previous", &head.previous),
+        std::pair("next", &head.next), std::pair("sharp", &head.sharp),
+        std::pair("distance", &head.distance)})
+    *value = about.at(key).get<double>();
+  return head;
+}
+
+} // namespace
+
+Recording read_recording(const std::string& path) {
+  try {
+    const SafetensorsFile file(std::make_shared<FileSource>(path));
+    const Json about = Json::parse(file.metadata().at("about"));
+    Recording recording;
+    const auto text = [&](const char* key) { return about.at(key).get<std::string>(); };
+    recording.provenance = text("model") + " (" + text("licence") + "), " + text("text");
+    for (const auto& [name, one] : about.at("heads").items()) {
+      recording.heads.push_back(read_head(file, name, one));
+      recording.heads.back().scale = about.at("scale").get<float>();
+    }
+    return recording;
+  } catch (const std::exception& error) {
+    throw RecipeError("recipe: recorded: '" + path +
+                      "': want the heads that numerics/recorded/record.py wrote: " + error.what());
+  }
+}
+
+const Recording& recording() {
+  static const Recording all = read_recording(FA1_RECORDED_HEADS);
+  return all;
+}
+
+const RecordedHead& recorded_head(std::string_view name) {
+  std::string names;
+  for (const RecordedHead& head : recording().heads) {
+    if (head.name == name)
+      return head;
+    names += (names.empty() ? "" : " ") + head.name;
+  }
+  throw RecipeError("recipe: recorded=" + std::string(name.substr(0, 60)) + ": want one of " +
+                    names);
+}
+
+} // namespace fa1::reference
