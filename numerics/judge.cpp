@@ -2,6 +2,7 @@
 
 #include "numerics/emulation.hpp"
 #include "numerics/judge_files.hpp"
+#include "numerics/judge_map.hpp"
 #include "numerics/judge_reasons.hpp"
 #include "numerics/judge_sums.hpp"
 #include "numerics/masks.hpp"
@@ -78,8 +79,9 @@ struct RowOf {
 class Trial {
 public:
   Trial(const Quartet& files, const JudgeOptions& options, float scale, const Declared& declared,
-        const Mask& mask)
-      : files_(files), options_(options), scale_(scale), declared_(declared), mask_(mask) {
+        const Mask& mask, const JudgeWatch& watch)
+      : files_(files), options_(options), scale_(scale), declared_(declared), mask_(mask),
+        watch_(watch) {
     for (const Heads& O : files.O)
       outputs_.emplace_back(O.array.name);
   }
@@ -202,13 +204,24 @@ private:
     if (method_.empty() || part.problem.shape.n_kv > 0)
       method_ = part.truth.method;
     if (!part.change.any()) { // neither knows of changed scores
-      rows_.add(part.problem, part.truth, part.bounds);
+      hear_rows(part, batch);
       emulate_plain(part.problem, part.truth, part.bounds);
     }
     for (std::size_t o = 0; o < files_.O.size(); ++o)
       judge_output(o, part.problem, part.truth, part.bounds, batch, part.rows);
     if (files_.LSE)
       judge_LSE(part.problem, part.truth, part.bounds, batch, part.rows);
+  }
+
+  void hear_rows(const Part& part, std::int64_t batch) {
+    rows_.add(part.problem, part.truth, part.bounds, [&](std::int64_t r, JudgedRow of) {
+      const RowOf& row = part.rows[static_cast<std::size_t>(r)];
+      of.batch = batch;
+      of.head = row.head;
+      of.row = row.row;
+      if (watch_.row)
+        watch_.row(of);
+    });
   }
 
   static Tensor<float> gather(const Heads& heads, std::int64_t batch,
@@ -247,6 +260,8 @@ private:
           output.wrong(one);
         if (std::isfinite(one.truth.hi))
           output.add(one, bounds.weighted(0, r, c));
+        if (watch_.element)
+          watch_.element(which, one);
       }
   }
 
@@ -327,6 +342,7 @@ private:
   float scale_;
   const Declared& declared_;
   const Mask& mask_;
+  const JudgeWatch& watch_;
   std::vector<OutputSums> outputs_;
   ErrorSums plain_;
   RowSums rows_;
@@ -432,6 +448,11 @@ std::string to_string(const Place& place) {
 }
 
 JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
+  return judge_files(input, options, {});
+}
+
+JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options,
+                        const JudgeWatch& watch) {
   const Layout layout = options.layout.value_or(Layout::bhnd);
   const Quartet files = fitting(input, layout);
   JudgeRecord record;
@@ -446,6 +467,8 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
   record.declared = options.declared == nullptr ? &guessed(input) : options.declared;
   const Mask mask(options.mask, {record.batches, record.query_heads, record.n_q, record.n_kv});
   say_what_was_assumed(input, options, files, mask, record);
+  if (watch.begin)
+    watch.begin(record, files.O.size());
 
   const NotFinite in_Q = scan(files.Q), in_K = scan(files.K), in_V = scan(files.V);
   std::vector<NotFinite> in_O;
@@ -456,7 +479,7 @@ JudgeRecord judge_files(const JudgeInput& input, const JudgeOptions& options) {
       bad_rows.insert({at.batch, at.head, at.row});
   }
 
-  Trial trial(files, options, record.scale, *record.declared, mask);
+  Trial trial(files, options, record.scale, *record.declared, mask, watch);
   const std::vector<std::int64_t> sample =
       evenly(record.n_q, rows_of_each_head(files, options.rows, options.mask.changes_scores()));
   const auto problems = static_cast<double>(record.batches * record.kv_heads);

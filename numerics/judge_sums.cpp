@@ -40,7 +40,8 @@ JudgedErrors ErrorSums::result() const {
 }
 
 void RowSums::add(const reference::Problem& problem, const reference::Truth& truth,
-                  const Bounds& bounds) {
+                  const Bounds& bounds,
+                  const std::function<void(std::int64_t r, const JudgedRow& row)>& tell) {
   for (std::int64_t r = 0; r < problem.shape.n_q; ++r) {
     const auto at = static_cast<std::size_t>(r);
     const double lse = truth.LSE[at].hi;
@@ -57,6 +58,7 @@ void RowSums::add(const reference::Problem& problem, const reference::Truth& tru
     for (std::int64_t c = 0; c < problem.shape.dv; ++c)
       condition = std::max(condition, bounds.weighted(0, r, c) / std::fabs(truth.O(0, r, c).hi));
     condition_.push_back(condition);
+    tell(r, {0, 0, 0, max_score_.back(), entropy_.back(), condition});
   }
 }
 

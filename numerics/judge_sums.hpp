@@ -1,8 +1,9 @@
 /// What judging gathers over all heads, row by row, in their order.
 #pragma once
 
-#include "numerics/judge.hpp"
+#include "numerics/judge_map.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ private:
 
 class RowSums {
 public:
-  /// All rows of a problem of one batch-head.
-  void add(const reference::Problem& problem, const reference::Truth& truth, const Bounds& bounds);
+  /// All rows of a problem of one batch-head; `tell` hears those that count, its number in the problem first.
+  void add(const reference::Problem& problem, const reference::Truth& truth, const Bounds& bounds,
+           const std::function<void(std::int64_t r, const JudgedRow& row)>& tell);
   RowStatistics result() const;
 
 private:

@@ -73,18 +73,21 @@ RatchetRow row_from_csv(std::string_view line, const std::string& where) {
 }
 
 std::vector<RatchetRow> ratchet_rows(const std::filesystem::path& file) {
-  const std::string text = text_of(file);
+  return ratchet_rows_in(text_of(file), file.string());
+}
+
+std::vector<RatchetRow> ratchet_rows_in(const std::string& text, const std::string& file) {
   if (without_seal(text).size() != text.size() && !is_sealed(text))
     throw std::runtime_error(fmt::format(
         "ratchet: {} was changed by hand; want it as it was, and `fa1lab ratchet --update --reason "
         "TEXT` for the change",
-        file.string()));
+        file));
   std::vector<RatchetRow> rows;
   std::istringstream lines(text);
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number)
     if (is_row(line))
-      rows.push_back(row_from_csv(line, fmt::format("ratchet: {}:{}", file.string(), number)));
+      rows.push_back(row_from_csv(line, fmt::format("ratchet: {}:{}", file, number)));
   return rows;
 }
 

@@ -37,6 +37,8 @@ inline constexpr std::string_view kRatchetHeader = "key,worst,median,cases,how";
 
 /// All rows in their order; the seal is checked where there is one.
 std::vector<RatchetRow> ratchet_rows(const std::filesystem::path& file = ratchet_file());
+/// The same of a file's text; `file` is for the message.
+std::vector<RatchetRow> ratchet_rows_in(const std::string& text, const std::string& file);
 
 RatchetRow ratchet(std::string_view key, const std::filesystem::path& file = ratchet_file());
 

@@ -62,10 +62,6 @@ std::vector<double> values_of(std::span<const std::pair<Recipe, std::string>> ca
 
 } // namespace
 
-std::string_view name_of(Objective objective) {
-  return objective == Objective::error ? "error" : "bound";
-}
-
 // ---------------------------------------------------------------------------------------------------
 // One candidate
 // ---------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "numerics/sweep.hpp"
 
+#include "numerics/error_map.hpp"
 #include "numerics/ulp.hpp"
 #include "reference/certified.hpp"
 #include "reference/key_stream.hpp"
@@ -297,12 +298,13 @@ Measured measure_chunks(reference::KeyStream& stream, const kernels::Kernel& ker
 }
 
 Measured measure_at_once(const reference::Problem& problem, const kernels::Kernel& kernel,
-                         const kernels::Launch& launch, unsigned threads, Record& record) {
+                         const kernels::Launch& launch, unsigned threads, const TruthOf& truth_of,
+                         Record& record) {
   const Stopwatch kernel_time;
   reference::State state = kernels::run(kernel, problem, launch);
   record.kernel_seconds = kernel_time.seconds();
   const Stopwatch truth_time;
-  reference::Truth truth = reference::certify(problem, threads);
+  reference::Truth truth = truth_of(problem, threads);
   record.truth_seconds = truth_time.seconds();
   return {std::move(state), std::move(truth), online_softmax(problem, kernel.arithmetic)};
 }
@@ -328,10 +330,11 @@ void weigh_elements(const reference::State& state, const reference::Truth& truth
     result.softmax_relative = std::sqrt(squares / static_cast<double>(O.size()));
 }
 
-} // namespace
+/// What a run is looked at with before it is forgotten.
+using SeeRun = std::function<void(const Measured& run, bool bounded)>;
 
-Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
-              std::int64_t chunk_bytes) {
+Sample sample_with(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
+                   std::int64_t chunk_bytes, const TruthOf& truth_of, const SeeRun& see) {
   reference::KeyStream stream(recipe, keys_at_once(recipe, kernel, chunk_bytes), threads);
   const bool at_once = stream.chunks() == 1;
   if (at_once)
@@ -347,9 +350,10 @@ Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, un
   record.arithmetic = kernel.arithmetic;
   record.schedule = simt::to_string(launch.schedule);
 
-  const auto [state, truth, bounds] =
-      at_once ? measure_at_once(stream.chunk(0), kernel, launch, threads, record)
+  const Measured measured =
+      at_once ? measure_at_once(stream.chunk(0), kernel, launch, threads, truth_of, record)
               : measure_chunks(stream, kernel, launch, threads, record);
+  const auto& [state, truth, bounds] = measured;
   record.truth = truth.method;
   if (!at_once)
     record.truth += fmt::format("; keys in {} chunks", stream.chunks());
@@ -371,6 +375,42 @@ Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, un
   for (const double spread : bounds.spread)
     record.spread = std::max(record.spread, spread);
   record.verdict = judge(stream.chunk(0), state, truth, bounds, kernel.gives_l_and_m);
+  see(measured, bounds.obstacle.empty());
+  return result;
+}
+
+reference::Truth certified(const reference::Problem& problem, unsigned threads) {
+  return reference::certify(problem, threads);
+}
+
+} // namespace
+
+Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
+              std::int64_t chunk_bytes) {
+  return sample_with(recipe, kernel, threads, chunk_bytes, certified, [](const Measured&, bool) {});
+}
+
+MappedSample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel,
+                    unsigned threads, const TruthOf& truth_of, std::int64_t most_rows,
+                    std::int64_t most_columns) {
+  MappedSample result;
+  const auto draw = [&](const Measured& run, bool bounded) {
+    const auto& O = run.state.O;
+    const std::int64_t n_q = O.rows(), dv = O.columns(), rows = O.batch_heads() * n_q;
+    result.in_ulp = !bounded;
+    result.map = ErrorMap(rows, dv, most_rows, most_columns);
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t c = 0; c < dv; ++c) {
+        const auto e = static_cast<std::size_t>(row * dv + c);
+        const reference::Enclosed& truth = run.truth.O.elements()[e];
+        const double error = error_of(O.elements()[e], truth);
+        const double unit =
+            bounded ? kU * run.bounds.weighted.elements()[e] : ulp_of(static_cast<float>(truth.hi));
+        result.map.add(
+            row, c, cell_of(double{O.elements()[e]}, truth.hi, error == 0.0 ? 0.0 : error / unit));
+      }
+  };
+  result.sample = sample_with(recipe, kernel, threads, reference::kMaxBytes, truth_of, draw);
   return result;
 }
 

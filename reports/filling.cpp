@@ -19,6 +19,8 @@ const char* text_of(Template which) {
     return report_md;
   case Template::topic_html:
     return topic_html;
+  case Template::judge_html:
+    return judge_html;
   case Template::case_c:
     return case_c;
   case Template::case_cu:

@@ -11,7 +11,16 @@
 
 namespace fa1::reports {
 
-enum class Template { index_html, report_md, topic_html, trace_html, case_c, case_cu, case_py };
+enum class Template {
+  index_html,
+  report_md,
+  topic_html,
+  judge_html,
+  trace_html,
+  case_c,
+  case_cu,
+  case_py
+};
 
 /// Throws std::logic_error where the template is no mustache.
 std::string filled(Template which, const Json& view);

@@ -1,6 +1,7 @@
 #include "reports/plot.hpp"
 
 #include "reports/command.hpp"
+#include "reports/gnuplot_parts.hpp"
 
 #include <fmt/format.h>
 #include <gnuplot-iostream.h>
@@ -11,14 +12,11 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <sstream>
 
 namespace fa1::reports {
-namespace fs = std::filesystem;
 namespace {
 
 /// One colour of the plots: what gnuplot is told, and what stands for it on the page.
@@ -47,37 +45,6 @@ std::string colour(std::size_t paint) {
 }
 std::string ink() { return colour(0); }
 std::string faint() { return colour(kPaints.size() - 1); }
-
-/// A file of our own name that is gone when this ends.
-class TemporaryFile {
-public:
-  TemporaryFile() {
-    std::error_code error;
-    path_ = (fs::temp_directory_path(error) / "fa1lab-plot-XXXXXX").string();
-    const int file = error ? -1 : mkstemp(path_.data());
-    if (file < 0)
-      throw UsageError(fmt::format(
-          "cannot write a temporary file '{}': want TMPDIR to name a writable folder", path_));
-    close(file);
-  }
-  ~TemporaryFile() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& path() const { return path_; }
-
-private:
-  std::string path_;
-};
-
-std::string literal(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text)
-    out += c == '\'' ? std::string("''") : std::string(1, c);
-  return out + "'";
-}
 
 std::string style_of(const Series& series, int points_style) {
   const std::string paint = colour(static_cast<std::size_t>(series.colour));
@@ -133,12 +100,6 @@ std::string axis(char name, int base) {
   return fmt::format("set logscale {0} {1}\nset format {0} '{1}^{{%L}}'\n", name, base);
 }
 
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 /// gnuplot writes markers as `rgb(  1,   1,   1)` and `rgb(1,1,1)`, and its own black for what has no colour setting.
 std::string with_variables(std::string svg) {
   for (const Paint& paint : kPaints) {
@@ -146,18 +107,6 @@ std::string with_variables(std::string svg) {
     svg = std::regex_replace(svg, marker, fmt::format("var({})", paint.variable));
   }
   return replaced(svg, "\"black\"", "\"var(--ink)\"");
-}
-
-std::string with_own_ids(std::string svg, const std::string& id) {
-  svg = std::regex_replace(svg, std::regex(R"(\bid=(['"]))"), "id=$1" + id + "-");
-  svg = std::regex_replace(svg, std::regex(R"(xlink:href=(['"])#)"), "href=$1#" + id + "-");
-  return replaced(svg, "url(#", "url(#" + id + "-");
-}
-
-std::string escaped(std::string text) {
-  text = replaced(text, "&", "&amp;");
-  text = replaced(text, "<", "&lt;");
-  return replaced(text, ">", "&gt;");
 }
 
 /// Long labels below the axis and a long key above it take no height from what is drawn.
@@ -235,20 +184,12 @@ std::string draw(const Plot& plot) {
       throw EnvironmentError(fmt::format("plot '{}' has no point that can be drawn", plot.id));
     gnuplot << command << "\n" << data;
   } // gnuplot ends, and its file is complete
-  std::ifstream in(file.path());
-  std::string svg(std::istreambuf_iterator<char>(in), {});
+  std::string svg = file.text();
   if (svg.find("</svg>") == std::string::npos)
     throw EnvironmentError(
         fmt::format("gnuplot drew no plot '{}' into '{}'", plot.id, file.path()));
 
-  svg.erase(0, svg.find("<svg"));
-  svg = with_own_ids(with_variables(std::move(svg)), plot.id);
-  svg = std::regex_replace(svg, std::regex("<title>Gnuplot</title>"),
-                           "<title>" + escaped(plot.title) + "</title>");
-  // As wide as the page lets it be.
-  svg = std::regex_replace(svg, std::regex(R"(<svg\s+width="\d+" height="\d+")"),
-                           "<svg role=\"img\"", std::regex_constants::format_first_only);
-  return svg;
+  return for_page(with_variables(std::move(svg)), plot.id, plot.title);
 }
 
 std::string plot_colours(bool dark) {

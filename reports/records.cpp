@@ -4,9 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <limits>
-
 namespace fa1::reports {
 namespace {
 
@@ -30,23 +27,6 @@ std::string_view name_of(kernels::Backend backend) {
 }
 
 } // namespace
-
-Json number(double x) {
-  if (std::isnan(x))
-    return "NaN";
-  if (std::isinf(x))
-    return x > 0 ? "Infinity" : "-Infinity";
-  return x;
-}
-
-double number_of(const Json& json) {
-  if (json.is_number())
-    return json.get<double>();
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return json == "Infinity"    ? kInfinity
-         : json == "-Infinity" ? -kInfinity
-                               : std::numeric_limits<double>::quiet_NaN();
-}
 
 Json to_json(const Environment& e) {
   return {{"revision", e.revision}, {"compiler", e.compiler},

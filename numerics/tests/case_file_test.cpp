@@ -1,5 +1,7 @@
 // Claims about the files that a search leaves.
 #include "numerics/case_file.hpp"
+#include "numerics/fuzz/readers.hpp"
+#include "reference/tests/damaged.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -94,4 +96,15 @@ TEST_CASE("a folder that cannot be written is refused, and a case replaces a fil
   CHECK_THROWS_AS(write_case("/proc/fa1lab.json", example()), CaseFileError);
   CHECK_THROWS_AS(read_case(folder / "none.json"), CaseFileError);
   fs::remove_all(folder);
+}
+
+TEST_CASE(
+    "The fuzzer's case files, each cut anywhere and with any byte changed, are read or refused "
+    "by one line",
+    "[numerics][quick]") {
+  const int seeds =
+      fa1::reference::read_damaged_seeds(fs::path(FA1_FUZZ_CORPUS) / "case",
+                                         [](std::span<const std::byte> bytes) { read_all(bytes); });
+
+  CHECK(seeds >= 3);
 }

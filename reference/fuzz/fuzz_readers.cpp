@@ -1,4 +1,4 @@
-// The entry of libFuzzer, for one format: FA1_FUZZ_FORMAT is npy, npz or safetensors.
+// The entry of libFuzzer, for one format: FA1_FUZZ_FORMAT is npy, npz, safetensors or recipe.
 #include "reference/fuzz/readers.hpp"
 
 #include <cstdint>

@@ -3,6 +3,8 @@
 #include "reference/files/npy.hpp"
 #include "reference/files/npz.hpp"
 #include "reference/files/safetensors.hpp"
+#include "reference/fuzz/one_line.hpp"
+#include "reference/recipe.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -52,7 +54,24 @@ private:
   int fd_;
 };
 
+void read_recipe(std::string_view text) {
+  const Recipe recipe = parse_recipe(text);
+  const std::string printed = to_string(recipe);
+  const Recipe again = parse_recipe(printed);
+  if (!(again == recipe) || to_string(again) != printed)
+    throw std::logic_error("'" + printed + "' is another recipe");
+  constexpr std::int64_t kSmall = 64;
+  const Shape shape = shape_of(recipe);
+  if (recipe.n_q <= kSmall &&
+      std::max({shape.batch_heads, shape.n_kv, shape.d, shape.dv}) <= kSmall)
+    make_problem(recipe);
+}
+
 void read_as(std::string_view format, std::span<const std::byte> bytes) {
+  if (format == "recipe") {
+    read_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return;
+  }
   if (format == "npz") {
     const MemoryFile file(bytes);
     const NpzFile npz(std::make_shared<FileSource>(file.path()));
@@ -77,9 +96,9 @@ void read_all(std::string_view format, std::span<const std::byte> bytes) {
   try {
     read_as(format, bytes);
   } catch (const FileError& error) {
-    const std::string_view says = error.what();
-    if (says.empty() || says.find('\n') != std::string_view::npos)
-      throw std::logic_error("a complaint that is not one line");
+    require_one_line(error);
+  } catch (const RecipeError& error) {
+    require_one_line(error);
   }
 }
 

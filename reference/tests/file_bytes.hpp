@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -37,6 +38,11 @@ public:
 private:
   std::filesystem::path path_;
 };
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 /// The lowest `count` bytes of a number, the least first.
 inline std::string little(std::uint64_t number, int count) {

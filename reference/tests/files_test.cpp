@@ -3,6 +3,7 @@
 #include "reference/files/array_file.hpp"
 #include "reference/files/npy.hpp"
 #include "reference/fuzz/readers.hpp"
+#include "reference/tests/damaged.hpp"
 #include "reference/tests/file_bytes.hpp"
 
 #include <catch2/catch_message.hpp>
@@ -67,11 +68,6 @@ void write_zip(const std::string& path,
     REQUIRE(zip_set_file_compression(zip, static_cast<zip_uint64_t>(at), method, 9) == 0);
   }
   REQUIRE(zip_close(zip) == 0);
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 constexpr std::array<float, 6> kSix{1, 2, 3, 4, 5, 6};
@@ -394,28 +390,9 @@ TEST_CASE("safetensors: a header's length beyond the file, or beyond reason, is 
 TEST_CASE("The fuzzers' seeds, each cut anywhere and with any byte changed, are read or refused by "
           "one line",
           "[files][quick]") {
-  namespace fs = std::filesystem;
   int seeds = 0;
-  for (const char* const format : {"npy", "npz", "safetensors"})
-    for (const auto& entry : fs::directory_iterator(fs::path(FA1_FUZZ_CORPUS) / format)) {
-      ++seeds;
-      const std::string seed = read_file(entry.path().string());
-      const auto read = [&](const std::string& bytes) {
-        try {
-          read_all(format, std::as_bytes(std::span(bytes)));
-        } catch (const std::exception& error) {
-          FAIL_CHECK(entry.path() << ": " << error.what());
-        }
-      };
-      read(seed);
-      for (std::size_t at = 0; at < seed.size(); ++at) {
-        read(seed.substr(0, at));
-        for (const int change : {0x01, 0xff}) {
-          std::string changed = seed;
-          changed[at] = static_cast<char>(changed[at] ^ change);
-          read(changed);
-        }
-      }
-    }
-  CHECK(seeds >= 20);
+  for (const char* const format : {"npy", "npz", "safetensors", "recipe"})
+    seeds += read_damaged_seeds(std::filesystem::path(FA1_FUZZ_CORPUS) / format,
+                                [&](auto bytes) { read_all(format, bytes); });
+  CHECK(seeds >= 26);
 }

@@ -3,8 +3,11 @@
 #include "numerics/judge.hpp"
 #include "reference/files/array_file.hpp"
 #include "reports/arguments.hpp"
+#include "reports/judge_page.hpp"
 #include "reports/judge_text.hpp"
+#include "reports/output.hpp"
 #include "reports/parallel.hpp"
+#include "reports/plot.hpp"
 #include "reports/records.hpp"
 #include "reports/terminal.hpp"
 
@@ -32,7 +35,7 @@ using numerics::JudgeRecord;
 struct Options {
   std::vector<std::string> files, o;
   std::string q, k, v, lse, scale, layout, arithmetic, rows;
-  std::string causal, window, key_lengths, mask, bias, softcap, empty_row;
+  std::string causal, window, key_lengths, mask, bias, softcap, empty_row, html;
   bool base2_lse = false, mask_true_is_masked = false, tanh_approx = false, json = false;
 };
 
@@ -264,6 +267,10 @@ Json to_json(const JudgeRecord& r, const JudgedOutput& o) {
 }
 
 int judge(const Options& given) {
+  if (!given.html.empty()) { // before minutes of work
+    require_gnuplot();
+    require_writable(given.html);
+  }
   numerics::JudgeOptions options = options_of(given);
   const numerics::JudgeInput input = inputs_of(given);
   Progress progress("judge", 1.0);
@@ -272,11 +279,18 @@ int judge(const Options& given) {
     progress.done(part - before);
     before = part;
   };
-  const JudgeRecord record = numerics::judge_files(input, options);
+  JudgePage page;
+  const JudgeRecord record = numerics::judge_files(
+      input, options, given.html.empty() ? numerics::JudgeWatch{} : page.watch());
   progress.clear();
+  std::vector<Json> records;
+  for (const JudgedOutput& output : record.outputs)
+    records.push_back(to_json(record, output));
+  if (!given.html.empty())
+    write_file(given.html, page.html(records));
   if (given.json)
-    for (const JudgedOutput& output : record.outputs)
-      std::cout << one_line(to_json(record, output)) << "\n";
+    for (const Json& one : records)
+      std::cout << one_line(one) << "\n";
   else
     print(std::cout, record, true);
   return record.wrong() ? kProvedWrong : kHeld;
@@ -342,6 +356,8 @@ Command add_judge(CLI::App& program) {
                   "What the kernel computed in [guessed from the types]");
   app->add_option("--rows", options->rows,
                   "Rows of each head, evenly spaced, or all [as many as take some seconds]");
+  app->add_option("--html", options->html,
+                  "FILE: a page with the verdict, the error map, the worst elements and the rows");
   app->add_flag("--json", options->json, "Print records, one for each output, instead of text");
   return {app, [options] { return judge(*options); }};
 }

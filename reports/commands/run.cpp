@@ -4,7 +4,10 @@
 #include "reference/files/safetensors.hpp"
 #include "reports/arguments.hpp"
 #include "reports/diagnosis.hpp"
+#include "reports/map_picture.hpp"
+#include "reports/output.hpp"
 #include "reports/parallel.hpp"
+#include "reports/plot.hpp"
 #include "reports/records.hpp"
 #include "reports/subject.hpp"
 #include "reports/telling.hpp"
@@ -23,9 +26,46 @@ namespace {
 
 struct Options {
   KernelChoice choice;
-  std::string what, out;
+  std::string what, out, full_map;
   bool json = false;
 };
+
+bool is_svg(const std::string& file) { return file.ends_with(".svg"); }
+
+void require_map(const Options& options, const reference::Recipe& recipe) {
+  if (!is_svg(options.full_map) && !options.full_map.ends_with(".png"))
+    throw UsageError(
+        fmt::format("--full-map {}: want a file name that ends in .png or .svg", options.full_map));
+  if (recipe.rows)
+    throw UsageError(fmt::format("--full-map: the recipe takes {} of {} rows; want it without "
+                                 "rows=, because the map shows all",
+                                 *recipe.rows, recipe.n_q));
+  const reference::Shape shape = reference::shape_of(recipe);
+  if (shape.batch_heads * shape.n_q * shape.dv == 0)
+    throw UsageError("--full-map: O has no element; want a problem with some");
+  require_gnuplot();
+  require_writable(options.full_map);
+}
+
+/// The certified truth on the CPU.
+reference::Truth truth_of(const reference::Problem& problem, unsigned threads) {
+  return reference::certify(problem, threads);
+}
+
+numerics::Record measured_with_map(const Options& options, const reference::Recipe& recipe,
+                                   const kernels::Kernel& kernel) {
+  const numerics::MappedSample mapped =
+      numerics::sample(recipe, kernel, cores(), truth_of, kMostMapRows, kMostMapColumns);
+  const numerics::Record& record = mapped.sample.record;
+  const MapPicture picture{
+      "map", fmt::format("Error of {} on {}", record.kernel, reference::to_string(recipe)),
+      mapped.in_ulp ? "|error| in ulp of the truth (no bound holds)"
+                    : "|error| in u sum p|v|, u = 2^-24",
+      &mapped.map};
+  write_file(options.full_map,
+             is_svg(options.full_map) ? alone(draw_svg(picture)) : draw_png(picture));
+  return record;
+}
 
 void print(const numerics::Record& r, const kernels::Kernel& kernel, const Json& diagnosis) {
   const auto line = [](std::string_view name, std::string_view text) {
@@ -81,7 +121,11 @@ int run(Options& options) {
   const reference::Recipe recipe = recipe_of(options.what, options.choice);
   const kernels::Kernel& kernel = options.choice.for_shape(reference::shape_of(recipe));
 
-  const numerics::Record record = numerics::measure(recipe, kernel, cores());
+  const bool mapped = !options.full_map.empty();
+  if (mapped)
+    require_map(options, recipe);
+  const numerics::Record record = mapped ? measured_with_map(options, recipe, kernel)
+                                         : numerics::measure(recipe, kernel, cores());
   if (!options.out.empty())
     write_tensors(options.out, recipe, kernel);
 
@@ -113,6 +157,9 @@ Command add_run(CLI::App& program) {
   options->choice.add_to(*app, "fa1");
   app->add_option("--out", options->out,
                   "Write q, k, v and the kernel's o to this .safetensors file, too");
+  app->add_option("--full-map", options->full_map,
+                  "FILE.png or FILE.svg: where in the whole output the error is, as a picture; all "
+                  "rows are made, run and certified at once");
   app->add_flag("--json", options->json, "One record instead of text");
   return {app, [options] { return run(*options); }};
 }
