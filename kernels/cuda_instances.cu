@@ -22,8 +22,8 @@ template <class Kernel> void launch(Kernel* kernel, const DeviceArguments& a) {
   if (bytes > 48 * 1024)
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
-  kernel<<<blocks_of_launch(), grid_of_launch.threads, bytes>>>(a.Q, a.K, a.V, a.O, a.l, a.m,
-                                                                a.n_q, a.n_kv, a.scale);
+  kernel<<<blocks_of_launch(), grid_of_launch.threads, bytes>>>(a.Q, a.K, a.V, a.O, a.l, a.m, a.n_q,
+                                                                a.n_kv, a.scale);
 }
 
 #define FA1_VARIANT(name, statement, tiles, plan, outputs, ...)                                    \
@@ -45,8 +45,8 @@ template <class Kernel> void launch(Kernel* kernel, const DeviceArguments& a) {
     }                                                                                              \
     template <int D> static void finish(const DeviceArguments& a) {                                \
       if constexpr (kPlan == Plan::key_ranges)                                                     \
-        merge_ranges<D><<<blocks_of_launch(), grid_of_launch.threads>>>(                           \
-            a.scratch, a.O, a.l, a.m, a.n_q, kKeyRanges);                                          \
+        merge_ranges<D><<<blocks_of_launch(), grid_of_launch.threads>>>(a.scratch, a.O, a.l, a.m,  \
+                                                                        a.n_q, kKeyRanges);        \
     }                                                                                              \
   };
 #include "kernels/variants.def"

@@ -72,10 +72,11 @@ constexpr std::array kInvariants{
         "fa1_element = fa1<1>, fa1_tuned = fa1, fa1_pipelined = fa1_deferred, O(fa2) = "
         "O(fa1_deferred), O = O(fa1)",
         laws::same_family},
-    Invariant{"cpu-gpu", bound, device, another_run, not_asked,
-              "on a GPU a kernel gives what the same text gives on the CPU: bit for bit in the portable "
-              "build, within both bounds in the others",
-              "fa1.cuda-portable = fa1.cpu-portable, fa1.cuda = fa1.cpu-fma", laws::cpu_gpu},
+    Invariant{
+        "cpu-gpu", bound, device, another_run, not_asked,
+        "on a GPU a kernel gives what the same text gives on the CPU: bit for bit in the portable "
+        "build, within both bounds in the others",
+        "fa1.cuda-portable = fa1.cpu-portable, fa1.cuda = fa1.cpu-fma", laws::cpu_gpu},
     Invariant{"row-block", exact, output, another_run, within_bound,
               "any Br, and any place of a row in its block, gives the same bits",
               "fa1<Br> = fa1<Br'>", laws::row_block},

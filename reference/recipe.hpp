@@ -114,7 +114,7 @@ struct Recipe {
   std::optional<std::int64_t> dv;   ///< absent: d
   std::optional<float> scale;       ///< absent: fp32(1/sqrt(d))
   std::uint64_t seed = 1;
-  std::string recorded; ///< empty: none
+  std::string recorded;         ///< empty: none
   Family dist = Family::normal; ///< the first seven families only
   float sigma = 1.0f;
   Order order = Order::free;

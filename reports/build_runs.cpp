@@ -110,8 +110,7 @@ void measure_distances(const Build& build, BuildRow& row) {
       return;
     row.beside = other->build;
     for (const char* recipe : kBuildRecipes) {
-      const reference::Problem problem =
-          reference::make_problem(reference::parse_recipe(recipe));
+      const reference::Problem problem = reference::make_problem(reference::parse_recipe(recipe));
       const reference::State state = kernels::run(*kernel, problem),
                              other_state = kernels::run(*other, problem);
       const auto got = state.O.elements(), want = other_state.O.elements();
@@ -152,7 +151,8 @@ std::vector<BuildRow> compare_builds(std::string_view variant, int cases, std::u
     row.instances = static_cast<std::int64_t>(build.kernels.size());
     ask_laws(build, cases, seed, row);
     row.error = rms_error(build);
-    row.error_ratio = row.error / first.emplace(build.kernels.front()->backend, row.error).first->second;
+    row.error_ratio =
+        row.error / first.emplace(build.kernels.front()->backend, row.error).first->second;
     measure_distances(build, row);
     rows.push_back(std::move(row));
   }

@@ -86,13 +86,13 @@ int start(int count, char** words) {
       "here.\n\n"
       "Example:\n  fa1lab report --quick\n\nfa1lab COMMAND --help says more about one command.");
   program.require_subcommand(1);
-  const std::array commands{
-      add_report(program),    add_repro(program),  add_run(program),     add_check(program),
-      add_sweep(program),     add_merge(program),  add_compare(program), add_ratchet(program),
-      add_precision(program), add_papers(program), add_list(program),    add_bench(program),
-      add_trace(program),     add_judge(program),  add_budget(program),  add_bias(program),
-      add_worst(program),     add_claim(program),  add_shrink(program),  add_builds(program),
-      add_exp(program)};
+  const std::array commands{add_report(program),  add_repro(program),   add_run(program),
+                            add_check(program),   add_sweep(program),   add_merge(program),
+                            add_compare(program), add_ratchet(program), add_precision(program),
+                            add_papers(program),  add_list(program),    add_bench(program),
+                            add_trace(program),   add_judge(program),   add_budget(program),
+                            add_bias(program),    add_worst(program),   add_claim(program),
+                            add_shrink(program),  add_builds(program),  add_exp(program)};
 
   std::string names;
   for (const Command& command : commands)

@@ -177,8 +177,8 @@ TEST_CASE("every shrinking step is simpler, so shrinking cannot run in circles",
            (r.dist == reference::Family::zero || r.dist == reference::Family::ints ? 0
             : r.dist == reference::Family::normal                                  ? 1
                                                                                    : 2) +
-           (r.recorded.empty() ? 0 : 1) +
-           (r.Q.empty() && r.K.empty() && r.V.empty() ? 0 : 1) + (r.put.empty() ? 0 : 1) +
+           (r.recorded.empty() ? 0 : 1) + (r.Q.empty() && r.K.empty() && r.V.empty() ? 0 : 1) +
+           (r.put.empty() ? 0 : 1) +
            (r.v == reference::Family::index1   ? 0
             : r.v == reference::Family::normal ? 0
                                                : 1);

@@ -28,12 +28,13 @@ void print(const std::vector<BuildRow>& rows) {
              "says");
   for (const BuildRow& row : rows) {
     const auto broken = static_cast<std::int64_t>(row.broken.size());
-    fmt::print(std::cout,
-               "{:<14} {:>3} of {:>2} {:>7.3f} {:>8.3g} {:>7.3f}  {:<13} {:>9.3f} % {:>7} {:>8}  {}\n",
-               row.build, row.laws_asked - broken, row.laws_asked, row.worst_fraction, row.error,
-               row.error_ratio, row.beside,
-               100.0 * static_cast<double>(row.different) / static_cast<double>(row.elements),
-               row.median_distance, row.largest_distance, row.says);
+    fmt::print(
+        std::cout,
+        "{:<14} {:>3} of {:>2} {:>7.3f} {:>8.3g} {:>7.3f}  {:<13} {:>9.3f} % {:>7} {:>8}  {}\n",
+        row.build, row.laws_asked - broken, row.laws_asked, row.worst_fraction, row.error,
+        row.error_ratio, row.beside,
+        100.0 * static_cast<double>(row.different) / static_cast<double>(row.elements),
+        row.median_distance, row.largest_distance, row.says);
     if (broken > 0)
       fmt::print(std::cout, "  broken: {}\n  reproduce: {}\n", fmt::join(row.broken, " "),
                  row.first_violation);
@@ -60,12 +61,14 @@ int builds(const Options& options) {
 Command add_builds(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* app = program.add_subcommand("builds", "What compiler options do to a kernel");
-  app->footer(
-      "One line for each way the kernel was compiled: laws held, worst error as a fraction of its bound, RMS error\n"
-      "in 2^-24 sum p|v| and its ratio to the first build of the same side, elements of O that differ from the same\n"
-      "text on the CPU, and how many floats lie between: the median of those that differ, and the largest where |O|\n"
-      "is at least its RMS. Every build is held to the bound of nvcc's default options.\n\n"
-      "Example:\n  fa1lab builds --cases 100");
+  app->footer("One line for each way the kernel was compiled: laws held, worst error as a fraction "
+              "of its bound, RMS error\n"
+              "in 2^-24 sum p|v| and its ratio to the first build of the same side, elements of O "
+              "that differ from the same\n"
+              "text on the CPU, and how many floats lie between: the median of those that differ, "
+              "and the largest where |O|\n"
+              "is at least its RMS. Every build is held to the bound of nvcc's default options.\n\n"
+              "Example:\n  fa1lab builds --cases 100");
   app->add_option("--variant", options->variant, "A variant of `fa1lab list variants` [fa1]");
   app->add_option("--cases", options->cases, "Generated problems for each law and instance [30]");
   app->add_option("--seed", options->seed, "Seed of the generated problems [1]");

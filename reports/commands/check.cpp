@@ -336,7 +336,8 @@ Command add_check(CLI::App& program) {
               "replays it.\n\n"
               "Examples:\n  fa1lab check --kernel fa1.Br4xBc2xD8.cpu --cases 200\n"
               "  fa1lab check --plugin ./mine.so");
-  options->choice.add_to(*app, "fa1; `all`: each; `all.BUILD`: each of one build, such as all.cuda");
+  options->choice.add_to(*app,
+                         "fa1; `all`: each; `all.BUILD`: each of one build, such as all.cuda");
   app->add_option("--invariant", options->law,
                   "One law only, as `fa1lab list invariants` names them");
   app->add_option("--cases", options->cases,

@@ -4,8 +4,8 @@
 //   fa1_gpu_probe canary TOOL    the kernel that TOOL must report
 #include "kernels/kernel.hpp"
 #include "kernels/launch.hpp"
-#include "reports/tests/canaries.cuh"
 #include "reference/recipe.hpp"
+#include "reports/tests/canaries.cuh"
 
 #include <cstdio>
 #include <string>
@@ -16,9 +16,9 @@ using namespace fa1;
 namespace {
 
 reference::Problem small_problem(int n_q, int n_kv, int d) {
-  return reference::make_problem(reference::parse_recipe(
-      "bh=2 n_q=" + std::to_string(n_q) + " n_kv=" + std::to_string(n_kv) +
-      " d=" + std::to_string(d) + " seed=1"));
+  return reference::make_problem(reference::parse_recipe("bh=2 n_q=" + std::to_string(n_q) +
+                                                         " n_kv=" + std::to_string(n_kv) +
+                                                         " d=" + std::to_string(d) + " seed=1"));
 }
 
 int run_kernels() {
@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
     return run_kernels();
   if (word == "canary" && argc == 3 && reports::tests::run_canary(argv[2]))
     return 0;
-  std::fprintf(stderr, "usage: fa1_gpu_probe kernels | canary memcheck|racecheck|initcheck|synccheck\n");
+  std::fprintf(stderr,
+               "usage: fa1_gpu_probe kernels | canary memcheck|racecheck|initcheck|synccheck\n");
   return 2;
 }

@@ -27,7 +27,8 @@ std::string probe() {
 std::string compute_sanitizer() {
   if (const std::string obstacle = kernels::cuda_obstacle(); !obstacle.empty())
     SKIP(obstacle);
-  std::string path = shell("PATH=\"$PATH:${CUDA_HOME:-/usr/local/cuda}/bin\" command -v compute-sanitizer").out;
+  std::string path =
+      shell("PATH=\"$PATH:${CUDA_HOME:-/usr/local/cuda}/bin\" command -v compute-sanitizer").out;
   if (path.empty())
     SKIP("no compute-sanitizer on PATH, in CUDA_HOME or in /usr/local/cuda/bin");
   path.pop_back(); // the end of the line
@@ -36,14 +37,15 @@ std::string compute_sanitizer() {
 
 Answer under(const std::string& tool, const std::string& words) {
   const std::string program = compute_sanitizer();
-  return shell(program + " --tool " + tool + " --error-exitcode " + std::to_string(kReported) + " " +
-               probe() + " " + words);
+  return shell(program + " --tool " + tool + " --error-exitcode " + std::to_string(kReported) +
+               " " + probe() + " " + words);
 }
 
 } // namespace
 
 TEST_CASE("compute-sanitizer finds nothing in the kernels", "[reports][sanitizer]") {
-  const std::string tool = GENERATE(as<std::string>{}, "memcheck", "racecheck", "initcheck", "synccheck");
+  const std::string tool =
+      GENERATE(as<std::string>{}, "memcheck", "racecheck", "initcheck", "synccheck");
   const Answer answer = under(tool, "kernels");
   INFO(tool << ":\n" << answer.out);
   CHECK(answer.status == 0);
@@ -52,7 +54,8 @@ TEST_CASE("compute-sanitizer finds nothing in the kernels", "[reports][sanitizer
 
 TEST_CASE("each tool of compute-sanitizer reports the kernel that is wrong for it",
           "[reports][sanitizer]") {
-  const std::string tool = GENERATE(as<std::string>{}, "memcheck", "racecheck", "initcheck", "synccheck");
+  const std::string tool =
+      GENERATE(as<std::string>{}, "memcheck", "racecheck", "initcheck", "synccheck");
   const Answer answer = under(tool, "canary " + tool);
   INFO(tool << ":\n" << answer.out);
   CHECK(answer.status == kReported);

@@ -36,7 +36,8 @@ std::vector<std::string> lines_of_file(const fs::path& file) {
     if (!line.empty())
       lines.push_back(std::move(line));
   if (in.bad() || lines.empty())
-    throw EnvironmentError(fmt::format("{}: cannot be read or is empty; want records", file.string()));
+    throw EnvironmentError(
+        fmt::format("{}: cannot be read or is empty; want records", file.string()));
   return lines;
 }
 
@@ -115,11 +116,11 @@ Json laws_table(const std::string& machine, const Json& laws) {
                       {"cuda-portable", ""}});
     const int cases_held = law["held"], violated = law["violated"];
     rows[found->second][law["build"].get<std::string>()] =
-        violated > 0           ? "violated"
-        : cases_held == 0      ? "not asked"
-        : law["kind"] == "exact" ? fmt::format("{} held", cases_held)
-                                 : fmt::format("{} held, worst {:.3g}", cases_held,
-                                               number_of(law["worst_fraction"]));
+        violated > 0      ? "violated"
+        : cases_held == 0 ? "not asked"
+        : law["kind"] == "exact"
+            ? fmt::format("{} held", cases_held)
+            : fmt::format("{} held, worst {:.3g}", cases_held, number_of(law["worst_fraction"]));
   }
   return table(machine + "-laws", "The laws on CPU and GPU: " + machine,
                "Cases held, and the largest error as a fraction of its bound.",
@@ -163,8 +164,7 @@ Json measure_gpu(const TopicAmount& amount) {
     held = held && (row.broken.empty() || row.build.starts_with("cuda-"));
     rows.push_back(row_of(to_json(row, "fa1", cases, amount.seed), "here"));
   }
-  const Json machines =
-      records_of_machines(fs::path(FA1_SOURCE_DIR) / "reports" / "published");
+  const Json machines = records_of_machines(fs::path(FA1_SOURCE_DIR) / "reports" / "published");
   for (const Json& machine : machines) {
     const std::string name = machine["machine"];
     for (const Json& record : machine["builds"])
@@ -179,27 +179,27 @@ Json measure_gpu(const TopicAmount& amount) {
         facts += fmt::format("{}{}: {}", facts.empty() ? "" : "; ", key, value.get<std::string>());
     sentences.push_back(fmt::format("Records of {}: {}.", name, facts));
   }
-  sentences.insert(sentences.begin(),
-                   fmt::format("GPU of this machine: {}.", environment().cuda));
-  tables.insert(
-      tables.begin(),
-      table("builds", "What compiler options do to fa1",
-            "Error: RMS, in u sum p|v|; ratio: to the first build of the same side. Elements of O that "
-            "differ from the same text on the CPU, in per cent, and the floats between: the median of "
-            "those that differ, and the largest where |O| is at least its RMS. Every build is held to "
-            "the bound of the default options.",
-            {{"machine", "machine"},
-             {"build", "build"},
-             {"laws", "laws held"},
-             {"broken", "laws broken"},
-             {"worst_fraction", "worst error / bound"},
-             {"error", "error"},
-             {"error_ratio", "ratio"},
-             {"beside", "beside"},
-             {"different", "different, %"},
-             {"median_distance", "median"},
-             {"largest_distance", "largest"}},
-            std::move(rows)));
+  sentences.insert(sentences.begin(), fmt::format("GPU of this machine: {}.", environment().cuda));
+  tables.insert(tables.begin(), table("builds", "What compiler options do to fa1",
+                                      "Error: RMS, in u sum p|v|; ratio: to the first build of the "
+                                      "same side. Elements of O that "
+                                      "differ from the same text on the CPU, in per cent, and the "
+                                      "floats between: the median of "
+                                      "those that differ, and the largest where |O| is at least "
+                                      "its RMS. Every build is held to "
+                                      "the bound of the default options.",
+                                      {{"machine", "machine"},
+                                       {"build", "build"},
+                                       {"laws", "laws held"},
+                                       {"broken", "laws broken"},
+                                       {"worst_fraction", "worst error / bound"},
+                                       {"error", "error"},
+                                       {"error_ratio", "ratio"},
+                                       {"beside", "beside"},
+                                       {"different", "different, %"},
+                                       {"median_distance", "median"},
+                                       {"largest_distance", "largest"}},
+                                      std::move(rows)));
   return {{"sentences", std::move(sentences)},
           {"plots", Json::array()},
           {"tables", std::move(tables)},
