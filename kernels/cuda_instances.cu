@@ -1,6 +1,6 @@
 // The kernel templates, instantiated for the GPU with one set of options.
 //
-// CMake compiles this file once per row of builds.def (FA1_BUILD, FA1_DIMENSIONS = all | few), after
+// CMake compiles this file once per row of builds.def (FA1_BUILD, FA1_DIMENSIONS = all | few | one), after
 // portable_math.cuh where the row says so. Every kernel template has internal linkage, so the builds stay apart.
 #include "kernels/cuda_launches.hpp"
 #include "kernels/variants.cuh"
@@ -70,6 +70,7 @@ void append_all(std::vector<Instance>& instances, std::integer_sequence<int, D..
 std::vector<Instance> FA1_JOIN(cuda_instances_, FA1_BUILD)() {
   using all = HeadDimensions;
   using few = FewHeadDimensions;
+  using one = OneHeadDimension;
   std::vector<Instance> instances;
 #define FA1_VARIANT(name, ...) append_all<name##_variant>(instances, FA1_DIMENSIONS{});
 #include "kernels/variants.def"

@@ -20,6 +20,7 @@ extern thread_local GridOfLaunch grid_of_launch;
 
 /// Head dimensions that every variant has; builds that are there to be compared have no more.
 using FewHeadDimensions = std::integer_sequence<int, 1, 4, 8, 64>;
+using OneHeadDimension = std::integer_sequence<int, 8>;
 
 // The instances of each build, one translation unit each.
 #define FA1_CUDA_BUILD(name, ...) std::vector<Instance> cuda_instances_##name();
