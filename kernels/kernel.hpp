@@ -9,6 +9,7 @@
 ///           touched
 #pragma once
 
+#include "kernels/exponentials.hpp"
 #include "kernels/simt/executor.hpp"
 #include "reference/problem.hpp"
 
@@ -73,10 +74,10 @@ struct Arithmetic {
   /// lane (g++ leaves some unfused when it vectorises): then moving a key within its tile may
   /// change the last bit of its score.
   bool uniform_dots = true;
-  /// c: expf(x) = e^x (1 + e), |e| <= c u; glibc 2.36 measured over all floats
-  double exp_error = 1.0033;
-  double exp_underflow = 0x1p-150; ///< largest absolute error of an expf below the normal range
-  Order order = Order::every_tile; ///< of a known kernel
+  /// c: expf(x) = e^x (1 + e), |e| <= c u, of the host where nothing else is said (exponentials.def)
+  double exp_error = host_exp_error().c();
+  double exp_underflow = host_exp_error().mu(); ///< absolute, of an e^x below the normal range
+  Order order = Order::every_tile;              ///< of a known kernel
   /// Every tile may have been a launch of its own, from the carries of the one before.
   bool carried = false;
   /// The same bits on every machine: nothing fused, expf and logf of kernels/portable_math.cuh.
