@@ -23,6 +23,10 @@ namespace {
 
 constexpr const char* kKernel = "fa1.Br16xBc16xD32.cpu";
 
+/// Errors below are those of an exact output whose truth is not a float; they have no place on a log axis.
+constexpr double kExact = 1e-9;
+double or_zero(double error) { return error > kExact ? error : 0.0; }
+
 /// What synthetic inputs are made of, in the shape of the heads.
 constexpr std::array kSynthetic{"dist=zero",       "dist=normal",   "sigma=4",
                                 "sigma=16",        "dist=outliers", "v=positive",
@@ -140,18 +144,23 @@ Json sentences_of(const std::vector<Input>& inputs) {
     return fmt::format("{}: {} on real heads, {} on synthetic inputs.", says,
                        told(inputs, "real", quantity), told(inputs, "synthetic", quantity));
   };
+  const auto fraction = [](const Input& input) { return or_zero(input.record.error.max_fraction); };
+  const Input& real = *range_of(inputs, "real", fraction).high;
+  const Input& synthetic = *range_of(inputs, "synthetic", fraction).high;
   return {
+      fmt::format("Closest to its bound comes, of the real heads, {} with {:.2g} of it, and of the "
+                  "synthetic inputs {} with {:.2g}.",
+                  real.name, fraction(real), synthetic.name, fraction(synthetic)),
       both("RMS error in u sum p|v|",
-           [](const Input& input) { return input.record.error.rms_relative; }),
-      both("Largest error as a part of its bound",
-           [](const Input& input) { return input.record.error.max_fraction; }),
+           [](const Input& input) { return or_zero(input.record.error.rms_relative); }),
+      both("Largest error as a part of its bound", fraction),
       both("Entropy of a row, median, in nats",
            [](const Input& input) { return input.rows.entropy.median; }),
       both("Later tiles that set a new maximum, of 31, mean over the rows",
            [](const Input& input) { return input.new_maxima; }),
       both("Condition sum p|v| / |o| of the worst column of a row, median",
            [](const Input& input) { return input.rows.condition.median; }),
-      fmt::format("The real heads are {} of {}.", reference::recording().heads.size(),
+      fmt::format("Real heads: {} of {}.", reference::recording().heads.size(),
                   reference::recording().provenance),
   };
 }
@@ -160,7 +169,7 @@ template <class X, class Y>
 Json points_of(const std::vector<Input>& inputs, std::string_view kind, const X& x, const Y& y) {
   Json points = Json::array();
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].kind == kind && y(inputs[i]) > 0.0) // 0 has no place on a log axis
+    if (inputs[i].kind == kind && y(inputs[i]) > kExact)
       points.push_back({number(x(inputs[i], i)), number(y(inputs[i]))});
   return points;
 }
@@ -190,11 +199,11 @@ Json measure_recorded(const TopicAmount& amount) {
   Json errors = both(row, rms);
   errors.push_back(series("largest", "points", 3, Json::array()));
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].record.error.max_relative > 0.0)
+    if (inputs[i].record.error.max_relative > kExact)
       errors.back()["points"].push_back({i + 1, number(inputs[i].record.error.max_relative)});
   Json bounds = Json::array();
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].record.error.bound_relative > 0.0)
+    if (inputs[i].record.error.bound_relative > kExact)
       bounds.push_back({i + 1, number(inputs[i].record.error.bound_relative)});
   errors.push_back(series("bound, RMS", "points", 4, std::move(bounds)));
   return {
