@@ -98,8 +98,9 @@ numerics::JudgeWatch JudgePage::watch() {
                                              kMostPageColumns));
   };
   watch.element = [this](std::size_t output, const numerics::Judged& e) {
+    const bool bounded = e.error == 0.0 || std::isfinite(e.bound);
     maps_[output].add((e.at.batch * heads_ + e.at.head) * n_q_ + e.at.row, e.at.column,
-                      numerics::cell_of(e.got, e.truth.hi, e.fraction));
+                      numerics::cell_of(e.got, e.truth.hi, bounded ? e.fraction : std::nan("")));
   };
   watch.row = [this](const numerics::JudgedRow& row) { rows_.push_back(row); };
   return watch;

@@ -23,7 +23,7 @@ struct Shade {
   std::string_view colour;
 };
 constexpr std::array kShades{Shade{CellKind::unjudged, "#d0d4d9"},
-                             Shade{CellKind::exact, "#ffffff"},
+                             Shade{CellKind::exact, "#e3f1e5"},
                              Shade{CellKind::number_for_nan, "#00b3a4"},
                              Shade{CellKind::infinite, "#1f6fff"}, Shade{CellKind::nan, "#ff00c8"}};
 
@@ -43,17 +43,27 @@ std::pair<double, double> range_of(const ErrorMap& map) {
   return {std::pow(10.0, from), std::pow(10.0, std::max(up_to, from + 1.0))};
 }
 
-/// Centre of the cell in elements, and its error; Inf is drawn as the largest.
+/// Cells [from, to) of a row.
+std::string box_of(const ErrorMap& map, std::int64_t row, std::int64_t from, std::int64_t to) {
+  const std::int64_t left = from * map.block_columns(), right = to * map.block_columns(),
+                     top = row * map.block_rows(), bottom = (row + 1) * map.block_rows();
+  return fmt::format("{} {} {} {} {} {}", 0.5 * static_cast<double>(left + right),
+                     0.5 * static_cast<double>(top + bottom), left, right, top, bottom);
+}
+
+/// gnuplot's images have two rows and two columns at least.
+bool is_image(const ErrorMap& map) { return map.rows() > 1 && map.columns() > 1; }
+
+/// Box and error of each cell, Inf as the largest; an image wants the others, too.
 std::string numbers_of(const ErrorMap& map, double largest) {
   std::string text;
   for (std::int64_t r = 0; r < map.rows(); ++r)
     for (std::int64_t c = 0; c < map.columns(); ++c) {
       const numerics::Cell& cell = map(r, c);
-      text += fmt::format(
-          "{} {} {}\n", (static_cast<double>(c) + 0.5) * static_cast<double>(map.block_columns()),
-          (static_cast<double>(r) + 0.5) * static_cast<double>(map.block_rows()),
-          cell.kind == CellKind::number ? fmt::format("{:.6g}", std::min(cell.error, largest))
-                                        : "NaN");
+      if (cell.kind == CellKind::number)
+        text += fmt::format("{} {:.6g}\n", box_of(map, r, c, c + 1), std::min(cell.error, largest));
+      else if (is_image(map))
+        text += box_of(map, r, c, c + 1) + " NaN\n";
     }
   return text + "e\n";
 }
@@ -68,9 +78,7 @@ std::string boxes_of(const ErrorMap& map, CellKind kind) {
       const std::int64_t from = c;
       while (c + 1 < map.columns() && map(r, c + 1).kind == kind)
         ++c;
-      const std::int64_t left = from * map.block_columns(), right = (c + 1) * map.block_columns(),
-                         top = r * map.block_rows(), bottom = (r + 1) * map.block_rows();
-      text += fmt::format("{} {} {} {} {} {}\n", left, top, left, right, top, bottom);
+      text += box_of(map, r, from, c + 1) + "\n";
     }
   return text.empty() ? text : text + "e\n";
 }
@@ -90,21 +98,27 @@ std::string drawn(const MapPicture& picture, std::string_view terminal) {
             << "set xrange [0:" << map.columns() * map.block_columns() << "]\n"
             << "set yrange [" << map.rows() * map.block_rows() << ":0]\n"
             << "set tics out nomirror\nset key outside top center horizontal samplen 1\n"
-            << "set datafile missing 'NaN'\nset logscale cb 10\nset format cb '10^{%L}'\n"
+            << "set logscale cb 10\nset format cb '10^{%L}'\n"
             << "set cbrange [" << low << ":" << high << "]\n"
             << "set cblabel " << literal(picture.unit) << " noenhanced\n"
             << "set palette defined (0 '#10124a', 0.35 '#3c5fb8', 0.6 '#e8c15a', 0.8 '#d9622b', 1 "
                "'#7a0c16')\n";
-    std::string command = "plot '-' using 1:2:3 with image notitle", data = numbers_of(map, high);
+    std::string command, data;
+    if (map.count(CellKind::number) > 0) {
+      command =
+          is_image(map)
+              ? "'-' using 1:2:7 with image notitle"
+              : "'-' using 1:2:3:4:5:6:7 with boxxyerror fs solid noborder lc palette notitle";
+      data = numbers_of(map, high);
+    }
     for (const Shade& shade : kShades)
       if (const std::string boxes = boxes_of(map, shade.kind); !boxes.empty()) {
         command += fmt::format(
-            ", '-' using 1:2:3:4:5:6 with boxxyerror fs solid 1 {} lc rgb '{}' title {}",
-            shade.kind == CellKind::exact ? "border lc rgb '#f4f4f4'" : "noborder", shade.colour,
-            literal(numerics::name_of(shade.kind)));
+            "{}'-' using 1:2:3:4:5:6 with boxxyerror fs solid 1 noborder lc rgb '{}' title {}",
+            command.empty() ? "" : ", ", shade.colour, literal(numerics::name_of(shade.kind)));
         data += boxes;
       }
-    gnuplot << command << "\n" << data;
+    gnuplot << "plot " << command << "\n" << data;
   } // gnuplot ends, and its file is complete
   std::string bytes = file.text();
   if (bytes.empty())
