@@ -134,6 +134,12 @@ std::vector<Instance> cuda_instances() {
 #define FA1_VARIANT(name, ...) append_all<name##_variant>(instances, HeadDimensions{});
 #include "kernels/variants.def"
 #undef FA1_VARIANT
+  int most = 0; // of shared memory that this device gives to a block
+  require(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+          "cudaDeviceGetAttribute");
+  std::erase_if(instances, [&](const Instance& instance) {
+    return dynamic_shared_bytes_of(instance) > static_cast<unsigned>(most);
+  });
   return instances;
 }
 
