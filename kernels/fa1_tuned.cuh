@@ -5,7 +5,7 @@
 /// Shapes    as fa1.cuh; Br a multiple of 32, Bc and D powers of two from 4 to 64
 /// Launch    grid (batch_heads, any: query blocks are dealt out over y), block of exactly Br
 ///           threads; sizeof(TunedTiles<Br, Bc, D>) bytes of dynamic shared memory,
-///           4 (Br + Bc) (D + 4) + 4 Bc D + 4 Br (Bc + 7)
+///           4 (Br + Bc) (D + 4) + 4 Bc D + 4 Br (Bc + 8)
 /// Requires  O, l, m hold the carries of the keys before these; Q, K, V and O begin at a multiple of
 ///           16 bytes
 /// Tiles     a warp's scores and outputs are divided among its lanes by LaneGrid. Between the two a
@@ -31,8 +31,8 @@ namespace fa1::kernels {
 
 /// How the 32 lanes of a warp divide 32 rows of `Width` columns among themselves: the lane at (down,
 /// across) has the rows down + kDown j, and of each the columns 4 across + 4 kAcross g + {0, 1, 2, 3}.
-/// Neighbouring lanes have the same columns, lanes two apart the same rows: that lets the hardware
-/// serve 16 bytes to each lane in two goes instead of four.
+/// Neighbouring lanes have the same columns, lanes two apart the same rows: then 16 bytes for each lane
+/// are two wavefronts of shared memory (2.1 measured).
 template <int Width> struct LaneGrid {
   static constexpr int kGroups = Width >= 64 ? 2 : 1; ///< of four columns
   static constexpr int kColumns = 4 * kGroups;        ///< of a lane
@@ -57,7 +57,8 @@ template <int Br, int Bc, int D> struct TunedTiles {
   float Pij[Br][Bc + 4]; ///< scores, then weights
   float carried[Br];     ///< alpha l
   float l_new[Br];
-  float reciprocal[Br]; ///< 1 / l_new
+  float reciprocal[Br]; ///< see Divisor
+  float rest[Br];
 };
 
 /// A K tile lies in such an order that lanes which are neighbours in LaneGrid read neighbouring rows.
@@ -88,6 +89,10 @@ static __device__ __forceinline__ float weigh_row(float* row, int columns, float
   FA1_UNROLL(4)
   for (int c = 0; c < Bc; c += 4) {
     fa1_load4(s, row + c);
+    if (c + 4 <= columns) { // fmaxf is associative: the maximum of fa1.cuh, down to the sign of 0
+      m = fmaxf(m, fmaxf(fmaxf(s[0], s[1]), fmaxf(s[2], s[3])));
+      continue;
+    }
     FA1_UNROLL(4)
     for (int k = 0; k < 4; ++k)
       if (c + k < columns)
@@ -107,31 +112,60 @@ static __device__ __forceinline__ float weigh_row(float* row, int columns, float
   return sum_p;
 }
 
-/// x / l for each x, as IEEE divides, with r = 1 / l rounded.
+/// Loads four columns of a lane's rows.
+template <class Grid, int Rows, int Stride>
+static __device__ __forceinline__ void
+load_rows(float (&x)[Grid::kRows][4], const float (&from)[Rows][Stride], int row, int column) {
+  FA1_UNROLL(Grid::kRows)
+  for (int j = 0; j < Grid::kRows; ++j)
+    fa1_load4(x[j], &from[row + Grid::kDown * j][column]);
+}
+
+/// What a division by l needs, besides l, to be the product of a few: r = 1 / l, and the rest of 1 / l.
+struct Divisor {
+  float l, reciprocal, rest;
+};
+
+static __device__ __forceinline__ Divisor divisor_of(float l) {
+  const float reciprocal = 1.0f / l;
+  return {l, reciprocal, __fmul_rn(__fmaf_rn(-l, reciprocal, 1.0f), reciprocal)};
+}
+
+/// x[j][i] / l[j] as IEEE divides.
 ///
-/// x r is within two units in the last place of x / l, and what it lacks is known exactly, as one
-/// fused x - q l. After one correction q is one of the two floats around x / l; then another one gives
-/// the nearer of them (Markstein 1990). Nothing of that leaves the normal range for the x and l that
-/// are let in, and NaN stays NaN; any other x or l, and x = 0, is divided by the hardware's long way.
-template <int Count>
-static __device__ __forceinline__ void divide(float (&x)[Count], float l, float r) {
-  float smallest = fabsf(x[0]), largest = fabsf(x[0]);
-  FA1_UNROLL(Count)
-  for (int i = 1; i < Count; ++i) {
-    smallest = fminf(smallest, fabsf(x[i]));
-    largest = fmaxf(largest, fabsf(x[i]));
+/// r + rest is 1 / l to twice the precision, so that q = x r + x rest is one of the two floats around
+/// x / l. What it lacks, x - q l, is a float; added to q, over l, it gives the nearer of the two
+/// (Markstein 1990). Nothing leaves the normal range on the way where the exponents of x are in
+/// [-63, 64] and l in [2^-30, 2^30]. With any other x or l, and x = 0, the division is done as it stands.
+template <int Rows, int Columns>
+static __device__ __forceinline__ void divide(float (&x)[Rows][Columns],
+                                              const Divisor (&divisors)[Rows]) {
+  bool ordinary = true;
+  unsigned exponents = ~0u; // bit 30 stays where bit 30 of each x is set after the addition of 2^29
+  FA1_UNROLL(Rows)
+  for (int j = 0; j < Rows; ++j) {
+    ordinary = ordinary && divisors[j].l >= 0x1p-30f && divisors[j].l <= 0x1p30f;
+    FA1_UNROLL(Columns)
+    for (int i = 0; i < Columns; ++i)
+      exponents &= __float_as_uint(x[j][i]) + 0x20000000u;
   }
-  if (l >= 0x1p-30f && l <= 0x1p30f && smallest >= 0x1p-90f && largest <= 0x1p90f) {
-    FA1_UNROLL(Count)
-    for (int i = 0; i < Count; ++i) {
-      float q = __fmul_rn(x[i], r);
-      q = __fmaf_rn(__fmaf_rn(-q, l, x[i]), r, q);
-      x[i] = __fmaf_rn(__fmaf_rn(-q, l, x[i]), r, q);
+  const bool by_products = ordinary && (exponents & 0x40000000u) != 0;
+  if (by_products) {
+    FA1_UNROLL(Rows)
+    for (int j = 0; j < Rows; ++j) {
+      const Divisor d = divisors[j];
+      FA1_UNROLL(Columns)
+      for (int i = 0; i < Columns; ++i) {
+        const float q = __fmaf_rn(x[j][i], d.reciprocal, __fmul_rn(x[j][i], d.rest));
+        x[j][i] = __fmaf_rn(__fmaf_rn(-q, d.l, x[j][i]), d.reciprocal, q);
+      }
     }
   } else {
-    FA1_UNROLL(Count)
-    for (int i = 0; i < Count; ++i)
-      x[i] = x[i] / l;
+    FA1_UNROLL(Rows)
+    for (int j = 0; j < Rows; ++j)
+      FA1_UNROLL(Columns)
+    for (int i = 0; i < Columns; ++i)
+      x[j][i] = x[j][i] / divisors[j].l;
   }
 }
 
@@ -144,7 +178,7 @@ static __global__ void __launch_bounds__(Br, 2)
   using ScoreGrid = LaneGrid<Bc>;
   using OutputGrid = LaneGrid<D>;
   FA1_DYNAMIC_SHARED(Tiles, tiles);
-  auto& [Qi, Kj, Vj, Pij, carried, l_new, reciprocal] = *tiles;
+  auto& [Qi, Kj, Vj, Pij, carried, l_new, reciprocal, rest] = *tiles;
 
   Q += blockIdx.x * n_q * D;
   K += blockIdx.x * n_kv * D;
@@ -186,20 +220,24 @@ static __global__ void __launch_bounds__(Br, 2)
       copy_rows<Br, Bc, D>(Vj, V + key0 * D, columns, in_order);
 
       float s[ScoreGrid::kRows][ScoreGrid::kColumns] = {};
+      constexpr int kAheadD = D > 4 ? 2 : 1; // q of the next four components is loaded beforehand
+      float q[2][ScoreGrid::kRows][4];
+      load_rows<ScoreGrid>(q[0], Qi, score_row, 0);
       FA1_UNROLL(1)
-      for (int i = 0; i < D; i += 4) {
-        float q[ScoreGrid::kRows][4], k[4];
-        FA1_UNROLL(ScoreGrid::kRows)
-        for (int j = 0; j < ScoreGrid::kRows; ++j)
-          fa1_load4(q[j], &Qi[score_row + ScoreGrid::kDown * j][i]);
-        FA1_UNROLL(ScoreGrid::kColumns)
-        for (int c = 0; c < ScoreGrid::kColumns; ++c) {
-          fa1_load4(k, &Kj[score_across + ScoreGrid::kAcross * c][i]);
-          FA1_UNROLL(4)
-          for (int h = 0; h < 4; ++h)
-            FA1_UNROLL(ScoreGrid::kRows)
-          for (int j = 0; j < ScoreGrid::kRows; ++j)
-            s[j][c] += q[j][h] * k[h];
+      for (int i = 0; i < D; i += 4 * kAheadD) {
+        FA1_UNROLL(kAheadD)
+        for (int ahead = 0; ahead < kAheadD; ++ahead) {
+          load_rows<ScoreGrid>(q[1 - ahead], Qi, score_row, i + 4 * ahead + 4); // at last padding
+          FA1_UNROLL(ScoreGrid::kColumns)
+          for (int c = 0; c < ScoreGrid::kColumns; ++c) {
+            float k[4];
+            fa1_load4(k, &Kj[score_across + ScoreGrid::kAcross * c][i + 4 * ahead]);
+            FA1_UNROLL(4)
+            for (int h = 0; h < 4; ++h)
+              FA1_UNROLL(ScoreGrid::kRows)
+            for (int j = 0; j < ScoreGrid::kRows; ++j)
+              s[j][c] += q[ahead][j][h] * k[h];
+          }
         }
       }
       FA1_UNROLL(ScoreGrid::kRows)
@@ -220,8 +258,10 @@ static __global__ void __launch_bounds__(Br, 2)
                                         : weigh_row<Bc>(Pij[thread], columns, m_row);
       carried[thread] = __fmul_rn(expf(m_old - m_row), l_row);
       l_row = carried[thread] + sum_p;
+      const Divisor divisor = divisor_of(l_row);
       l_new[thread] = l_row;
-      reciprocal[thread] = 1.0f / l_row;
+      reciprocal[thread] = divisor.reciprocal;
+      rest[thread] = divisor.rest;
 
       fa1_wait_for_copies();
       __syncthreads(); // V has arrived, weights are complete, and nobody reads Q and K any more
@@ -230,32 +270,40 @@ static __global__ void __launch_bounds__(Br, 2)
                              place_of_key<Bc>);
 
       float pv[OutputGrid::kRows][OutputGrid::kColumns] = {};
+      constexpr int kAheadBc = Bc > 4 ? 2 : 1;
+      float p[2][OutputGrid::kRows][4];
+      load_rows<OutputGrid>(p[0], Pij, output_row, 0);
       FA1_UNROLL(1)
-      for (int c = 0; c < Bc; c += 4) {
-        float p[OutputGrid::kRows][4], v[OutputGrid::kColumns];
-        FA1_UNROLL(OutputGrid::kRows)
-        for (int j = 0; j < OutputGrid::kRows; ++j)
-          fa1_load4(p[j], &Pij[output_row + OutputGrid::kDown * j][c]);
-        FA1_UNROLL(4)
-        for (int h = 0; h < 4; ++h) {
-          FA1_UNROLL(OutputGrid::kGroups)
-          for (int g = 0; g < OutputGrid::kGroups; ++g)
-            fa1_load4(&v[4 * g], &Vj[c + h][4 * (output_across + OutputGrid::kAcross * g)]);
-          FA1_UNROLL(OutputGrid::kRows)
-          for (int j = 0; j < OutputGrid::kRows; ++j)
-            FA1_UNROLL(OutputGrid::kColumns)
-          for (int i = 0; i < OutputGrid::kColumns; ++i)
-            pv[j][i] += p[j][h] * v[i];
+      for (int c = 0; c < Bc; c += 4 * kAheadBc) {
+        FA1_UNROLL(kAheadBc)
+        for (int ahead = 0; ahead < kAheadBc; ++ahead) {
+          load_rows<OutputGrid>(p[1 - ahead], Pij, output_row, c + 4 * ahead + 4);
+          FA1_UNROLL(4)
+          for (int h = 0; h < 4; ++h) {
+            float v[OutputGrid::kColumns];
+            FA1_UNROLL(OutputGrid::kGroups)
+            for (int g = 0; g < OutputGrid::kGroups; ++g)
+              fa1_load4(&v[4 * g],
+                        &Vj[c + 4 * ahead + h][4 * (output_across + OutputGrid::kAcross * g)]);
+            FA1_UNROLL(OutputGrid::kRows)
+            for (int j = 0; j < OutputGrid::kRows; ++j)
+              FA1_UNROLL(OutputGrid::kColumns)
+            for (int i = 0; i < OutputGrid::kColumns; ++i)
+              pv[j][i] += p[ahead][j][h] * v[i];
+          }
         }
       }
+
+      Divisor divisors[OutputGrid::kRows];
       FA1_UNROLL(OutputGrid::kRows)
       for (int j = 0; j < OutputGrid::kRows; ++j) {
         const int r = output_row + OutputGrid::kDown * j;
+        divisors[j] = {l_new[r], reciprocal[r], rest[r]};
         FA1_UNROLL(OutputGrid::kColumns)
         for (int i = 0; i < OutputGrid::kColumns; ++i)
           o[j][i] = carried[r] * o[j][i] + pv[j][i];
-        divide(o[j], l_new[r], reciprocal[r]);
       }
+      divide(o, divisors);
     }
 
     FA1_UNROLL(OutputGrid::kRows)

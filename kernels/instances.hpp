@@ -94,10 +94,10 @@ enum class Plan {
 /// Threads of a block of Plan::warp_roles.
 inline constexpr unsigned kRoleThreads = 256;
 
-/// Shared memory of a block of Plan::register_tiles: tiles of Q, K, V and P, some rows padded, and three
+/// Shared memory of a block of Plan::register_tiles: tiles of Q, K, V and P, some rows padded, and four
 /// numbers a row.
 constexpr unsigned register_tile_bytes(int Br, int Bc, int D) {
-  return static_cast<unsigned>(4 * ((Br + Bc) * (D + 4) + Bc * D + Br * (Bc + 7)));
+  return static_cast<unsigned>(4 * ((Br + Bc) * (D + 4) + Bc * D + Br * (Bc + 8)));
 }
 
 /// Into so many ranges a Plan::key_ranges cuts the keys; some are empty where there are few tiles.

@@ -111,12 +111,20 @@ std::string cuda_obstacle() {
 void set_device_memory(DeviceMemory memory) { device_memory = memory; }
 
 std::vector<CudaBuild> cuda_builds() {
-  return {
+  std::vector<CudaBuild> builds{
 #define FA1_CUDA_BUILD(name, suffix, options, dimensions, contracted, portable, says)              \
   {suffix, says, contracted, portable, cuda_instances_##name()},
 #include "kernels/builds.def"
 #undef FA1_CUDA_BUILD
   };
+  int most = 0; // of shared memory that this device gives to a block
+  require(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+          "cudaDeviceGetAttribute");
+  for (CudaBuild& build : builds)
+    std::erase_if(build.instances, [&](const Instance& instance) {
+      return dynamic_shared_bytes_of(instance) > static_cast<unsigned>(most);
+    });
+  return builds;
 }
 
 void start_cuda(const Instance& instance, const Shape& shape, const DeviceArguments& device,

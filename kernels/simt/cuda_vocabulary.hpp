@@ -20,11 +20,12 @@
 /// fa1_load4(x, from);                  x[0..3] = from[0..3], one access of 16 bytes
 /// fa1_store4(to, x);                   to[0..3] = x[0..3], one access of 16 bytes
 /// fa1_copy4_async(to, from, exists);   begins to copy 4 floats of global memory to shared memory,
-///                                      past the registers (PTX cp.async); where they do not exist,
-///                                      `from` is not read and 0 is copied
+///                                      past the registers (PTX cp.async; at once before
+///                                      sm_80); where they do not exist, `from` is not read and 0
+///                                      is copied
 /// fa1_wait_for_copies();               waits for the copies that the calling thread has begun
 ///
-/// All of these four want addresses that are multiples of 16 bytes. What a copy leaves in `to` before
+/// The first three want addresses that are multiples of 16 bytes. What a copy leaves in `to` before
 /// the thread that began it has waited is undefined; other threads need a barrier after that.
 ///
 /// fa1_barrier_sync(id, threads);       waits at barrier `id` (PTX bar.sync)
@@ -89,15 +90,24 @@ __device__ __forceinline__ void fa1_store4(float* to, const float* x) {
 }
 
 __device__ __forceinline__ void fa1_copy4_async(float* to, const float* from, bool exists) {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
                : "r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from),
                  "r"(exists ? 16 : 0)
                : "memory");
+#else
+  float x[4] = {};
+  if (exists)
+    fa1_load4(x, from);
+  fa1_store4(to, x);
+#endif
 }
 
 __device__ __forceinline__ void fa1_wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" : : : "memory");
+#endif
 }
 
 // A barrier instruction is executed by the whole warp at once, which its threads may have left.

@@ -5,7 +5,8 @@
 /// Exact: the CUDA word promises the correctly rounded result, and so does this one. Never
 /// contracted with a neighbouring operation, whatever -ffp-contract says.
 ///
-///   __fadd_rn, __fsub_rn, __fmul_rn, __fdiv_rn, __fsqrt_rn, __frcp_rn, __fmaf_rn
+///   __fadd_rn, __fsub_rn, __fmul_rn, __fdiv_rn, __fsqrt_rn, __frcp_rn, __fmaf_rn, and the encoding
+///   __float_as_uint
 ///
 /// Models: errors of the same kind and no larger size than the documented ones of the hardware, not
 /// the hardware's bits. An ulp is the distance between the two floats around the exact result.
@@ -82,6 +83,12 @@ FA1_WORD float __fsqrt_rn(float x) { return sqrtf(x); }
 FA1_WORD float __frcp_rn(float x) { return 1.0F / x; }
 
 FA1_WORD float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+
+FA1_WORD unsigned __float_as_uint(float x) {
+  unsigned bits = 0;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
 
 FA1_WORD float __expf(float x) {
   constexpr float kLog2E = 1.4426950408889634F;

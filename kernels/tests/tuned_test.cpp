@@ -255,11 +255,11 @@ TEST_CASE("the division of fa1_tuned is IEEE division", "[kernels][tuned][quick]
   constexpr float kNearOne = 0x1.fffffep0f; // all ones: the hardest divisor to take a reciprocal of
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto agrees = [](float x, float l) {
-    float quotients[4] = {x, -x, std::nextafterf(x, 0.0f), std::nextafterf(x, kInfinity)};
-    const float wanted[4] = {quotients[0] / l, quotients[1] / l, quotients[2] / l,
-                             quotients[3] / l};
-    kernels::divide(quotients, l, 1.0f / l);
-    return std::equal(std::begin(quotients), std::end(quotients), wanted, same);
+    float quotients[1][4] = {{x, -x, std::nextafterf(x, 0.0f), std::nextafterf(x, kInfinity)}};
+    float wanted[4] = {};
+    std::transform(quotients[0], quotients[0] + 4, wanted, [l](float y) { return y / l; });
+    kernels::divide(quotients, {kernels::divisor_of(l)});
+    return std::equal(quotients[0], quotients[0] + 4, wanted, same);
   };
 
   int wrong = 0, wrong_at_ends = 0;
