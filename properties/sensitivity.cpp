@@ -111,7 +111,6 @@ std::vector<int> caught_by_gates(const kernels::Kernel& kernel, int cases, std::
   std::vector<int> caught(gates.size(), 0);
   for (int i = 0; i < cases; ++i) {
     reference::Recipe recipe;
-    recipe.recorded.clear(); // it may have fewer columns
     recipe.n_q = 16;
     recipe.n_kv = 64;
     recipe.d = kernel.D;
