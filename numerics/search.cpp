@@ -341,7 +341,8 @@ std::vector<Axis> open_axes(std::string_view base) {
                            "order=free,ascending,descending,tied,dominant", "gap=1..32",
                            "v=normal,uniform,positive,alternating,ints,pow2,outliers,index1"}) {
     Axis parsed = parse_axis(axis);
-    if (words.find(fmt::format(" {}=", parsed.key)) == std::string::npos)
+    const bool replaced = parsed.key != "sigma" && words.find(" recorded=") != std::string::npos;
+    if (!replaced && words.find(fmt::format(" {}=", parsed.key)) == std::string::npos)
       axes.push_back(std::move(parsed));
   }
   return axes;

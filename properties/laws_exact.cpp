@@ -364,6 +364,7 @@ Outcome dominant_key(const Case& c) {
     return not_applicable("Q or K are given entry by entry");
   if (recipe.scale && *recipe.scale == 0.0f)
     return not_applicable("a scale of 0 lets no key lead");
+  recipe.recorded.clear(); // Q and K are made anew
   recipe.order = reference::Order::dominant;
   recipe.gap = 1.25f * static_cast<float>(kGap);
   const Problem problem = reference::make_problem(recipe);
@@ -472,6 +473,7 @@ Outcome written(const Case& c) {
   Recipe recipe = c.recipe;
   if (!recipe.Q.empty() || !recipe.K.empty() || !recipe.V.empty() || !recipe.put.empty())
     return not_applicable("entries are given one by one, for another d");
+  recipe.recorded.clear(); // it may have fewer columns
   // Without padding the kernel meets our own buffers, whose ends bite.
   recipe.d = c.kernel.D;
   recipe.dv = c.kernel.D;
