@@ -297,12 +297,13 @@ Measured measure_chunks(reference::KeyStream& stream, const kernels::Kernel& ker
 }
 
 Measured measure_at_once(const reference::Problem& problem, const kernels::Kernel& kernel,
-                         const kernels::Launch& launch, unsigned threads, Record& record) {
+                         const kernels::Launch& launch, unsigned threads,
+                         reference::TruthSource source, Record& record) {
   const Stopwatch kernel_time;
   reference::State state = kernels::run(kernel, problem, launch);
   record.kernel_seconds = kernel_time.seconds();
   const Stopwatch truth_time;
-  reference::Truth truth = reference::certify(problem, threads);
+  reference::Truth truth = reference::truth_of(problem, source, threads);
   record.truth_seconds = truth_time.seconds();
   return {std::move(state), std::move(truth), online_softmax(problem, kernel.arithmetic)};
 }
@@ -331,8 +332,13 @@ void weigh_elements(const reference::State& state, const reference::Truth& truth
 } // namespace
 
 Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
-              std::int64_t chunk_bytes) {
-  reference::KeyStream stream(recipe, keys_at_once(recipe, kernel, chunk_bytes), threads);
+              std::int64_t chunk_bytes, reference::TruthSource source) {
+  const reference::Shape shape = reference::shape_of(recipe);
+  const bool by_gpu = reference::made_by_gpu(shape, source);
+  reference::KeyStream stream(recipe,
+                              by_gpu ? std::max<std::int64_t>(shape.n_kv, 1)
+                                     : keys_at_once(recipe, kernel, chunk_bytes),
+                              threads);
   const bool at_once = stream.chunks() == 1;
   if (at_once)
     reference::require_memory(stream.shape(), stream.shape().n_kv, "");
@@ -348,7 +354,7 @@ Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, un
   record.schedule = simt::to_string(launch.schedule);
 
   const auto [state, truth, bounds] =
-      at_once ? measure_at_once(stream.chunk(0), kernel, launch, threads, record)
+      at_once ? measure_at_once(stream.chunk(0), kernel, launch, threads, source, record)
               : measure_chunks(stream, kernel, launch, threads, record);
   record.truth = truth.method;
   if (!at_once)
@@ -375,8 +381,8 @@ Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, un
 }
 
 Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
-               std::int64_t chunk_bytes) {
-  return sample(recipe, kernel, threads, chunk_bytes).record;
+               std::int64_t chunk_bytes, reference::TruthSource source) {
+  return sample(recipe, kernel, threads, chunk_bytes, source).record;
 }
 
 // ---------------------------------------------------------------------------------------------------

@@ -37,114 +37,132 @@ struct Device {
   Matrices padded;
   std::int64_t n_q, n_kv, dv, tiles;
   const Pair* table;
-  Row* rows;             ///< [batch-head][n_q]
-  const double* largest; ///< [batch-head][padded dv]
-  RowSums* sums;         ///< [batch-head][n_q]
-  Enclosed* O;           ///< [batch-head][n_q][dv]
+  Row* rows;     ///< [batch-head][padded n_q]
+  RowSums* sums; ///< [batch-head][n_q]
+  Enclosed* O;   ///< [batch-head][n_q][dv]
 };
 
-template <int Rows, int Chunk> struct Shared {
-  double q[2][Chunk][Rows];
-  double k[2][Chunk][kKeys];
+constexpr int kRows = 64;                        ///< of Q a block
+constexpr int kThreads = kRows / kTall * kLanes; ///< [kRows / kTall][kLanes]
+constexpr int kElements = kTall * kEach;         ///< of O that a thread has
+constexpr int kPitch = kRows + 2;                ///< two more against bank conflicts
+
+constexpr int kChunk = 64;   ///< dimensions of Q and K in shared memory at once
+constexpr int kUnrolled = 8; ///< dimensions are padded to a multiple
+
+struct Factors {
+  double q[kChunk][kRows];
+  double k[kChunk][kKeys];
+};
+
+struct Shared {
+  Factors factors;
   double v[kKeys][kColumns];
-  double2 w[kKeys][Rows + 1]; ///< arguments, then weights; one more against bank conflicts
+  double w_hi[kKeys][kPitch]; ///< arguments, then weights
+  double w_lo[kKeys][kPitch];
+  double B[kElements][kThreads]; ///< each thread's own: sum w |v|
   double2 table[kSteps];
 };
 
-/// Threads of a block are [Rows / kTall][kLanes]; a thread has kTall rows and kEach keys or columns.
-template <int Rows, int Chunk> class Block {
+/// What a thread is, and how Q and K come into shared memory.
+class Block {
 public:
-  static constexpr int kThreads = Rows / kTall * kLanes;
-  using Memory = Shared<Rows, Chunk>;
-
-  __device__ Block(const Device& device, Memory& memory)
-      : a(device), s(memory), lane(static_cast<int>(threadIdx.x) % kLanes),
+  __device__ Block(const Device& device, Factors& factors)
+      : lane(static_cast<int>(threadIdx.x) % kLanes),
         top(static_cast<int>(threadIdx.x) / kLanes * kTall),
-        first(static_cast<std::int64_t>(blockIdx.x) * Rows), bh(blockIdx.z),
-        chunks(static_cast<int>(device.padded.d / Chunk)) {}
-
-  /// Chunk `step` of all tiles into its half of the buffers.
-  __device__ void fetch_chunk(std::int64_t step) {
-    const std::int64_t tile = step / chunks, from = step % chunks * Chunk;
-    const Matrices& p = a.padded;
-    const double* const Q = p.Q + (bh * p.d + from) * p.n_q + first;
-    const double* const K = p.K + (bh * p.d + from) * p.n_kv + tile * kKeys;
-    const int half = static_cast<int>(step & 1);
-    for (int i = static_cast<int>(threadIdx.x); i < Chunk * Rows / 2; i += kThreads) {
-      const int c = i / (Rows / 2), at = i % (Rows / 2) * 2;
-      __pipeline_memcpy_async(&s.q[half][c][at], Q + c * p.n_q + at, 16);
-    }
-    for (int i = static_cast<int>(threadIdx.x); i < Chunk * kKeys / 2; i += kThreads) {
-      const int c = i / (kKeys / 2), at = i % (kKeys / 2) * 2;
-      __pipeline_memcpy_async(&s.k[half][c][at], K + c * p.n_kv + at, 16);
-    }
+        first(static_cast<std::int64_t>(blockIdx.x) * kRows), bh(blockIdx.z), a(device), s(factors),
+        d(static_cast<int>(device.padded.d)), chunks((d + kChunk - 1) / kChunk) {
+    if (chunks == 1)
+      fetch_queries(0);
+    fetch_ahead(0);
   }
 
-  __device__ void fetch_values(std::int64_t tile) {
-    const Matrices& p = a.padded;
-    const double* const V = p.V + (bh * p.n_kv + tile * kKeys) * p.dv + blockIdx.y * kColumns;
-    for (int i = static_cast<int>(threadIdx.x); i < kKeys * kColumns / 2; i += kThreads) {
-      const int j = i / (kColumns / 2), at = i % (kColumns / 2) * 2;
-      __pipeline_memcpy_async(&s.v[j][at], V + j * p.dv + at, 16);
-    }
+  /// With one chunk Q stays, and a tile's K may come as soon as nobody reads the one before.
+  __device__ void fetch_ahead(std::int64_t tile) {
+    if (chunks == 1 && tile < a.tiles)
+      fetch_keys(tile, 0);
+    __pipeline_commit();
   }
 
-  /// step(q, k) for every dimension of every chunk of a tile, while the next chunk is on its way.
-  template <class Step> __device__ void over_dimensions(std::int64_t tile, bool values, Step step) {
+  /// step(q, k) for every dimension of a tile's keys. `then` runs once all threads have left the tile
+  /// before.
+  template <class Step, class Then>
+  __device__ void over_dimensions(std::int64_t tile, Step step, Then then) {
     for (int c = 0; c < chunks; ++c) {
-      const std::int64_t now = tile * chunks + c;
-      __pipeline_wait_prior(0);
-      __syncthreads(); // the chunk is there, and nobody reads any more what is fetched next
-      if (c == 0 && values)
-        fetch_values(tile);
-      if (now + 1 < a.tiles * chunks)
-        fetch_chunk(now + 1);
-      __pipeline_commit();
-      const auto& q = s.q[now & 1];
-      const auto& k = s.k[now & 1];
-#pragma unroll 4
-      for (int i = 0; i < Chunk; ++i) {
-        const double2 q0 = *reinterpret_cast<const double2*>(&q[i][top]);
-        const double2 q1 = *reinterpret_cast<const double2*>(&q[i][top + 2]);
-        const double2 k0 = *reinterpret_cast<const double2*>(&k[i][2 * lane]);
-        const double2 k1 = *reinterpret_cast<const double2*>(&k[i][2 * lane + kKeys / 2]);
-        const double qs[kTall] = {q0.x, q0.y, q1.x, q1.y};
-        const double ks[kEach] = {k0.x, k0.y, k1.x, k1.y};
-        step(qs, ks);
+      if (chunks > 1) {
+        __syncthreads(); // nobody reads the chunk before any more
+        fetch_queries(c);
+        fetch_keys(tile, c);
+        __pipeline_commit();
       }
+      __pipeline_wait_prior(0);
+      __syncthreads();
+      if (c == 0)
+        then();
+      for (int from = 0; from < width(c); from += kUnrolled)
+#pragma unroll
+        for (int i = from; i < from + kUnrolled; ++i) {
+          const double2 q0 = *reinterpret_cast<const double2*>(&s.q[i][top]);
+          const double2 q1 = *reinterpret_cast<const double2*>(&s.q[i][top + 2]);
+          const double2 k0 = *reinterpret_cast<const double2*>(&s.k[i][2 * lane]);
+          const double2 k1 = *reinterpret_cast<const double2*>(&s.k[i][2 * lane + kKeys / 2]);
+          const double qs[kTall] = {q0.x, q0.y, q1.x, q1.y};
+          const double ks[kEach] = {k0.x, k0.y, k1.x, k1.y};
+          step(qs, ks);
+        }
     }
   }
 
   __device__ Row& row(int r) { return a.rows[bh * a.padded.n_q + first + top + r]; }
 
+  const int lane, top;
+  const std::int64_t first, bh;
+
+private:
+  __device__ int width(int c) const { return min(kChunk, d - c * kChunk); }
+
+  __device__ void fetch_queries(int c) {
+    const double* const from = a.padded.Q + (bh * d + c * kChunk) * a.padded.n_q + first;
+    for (int i = static_cast<int>(threadIdx.x); i < width(c) * kRows / 2; i += kThreads) {
+      const int row = i / (kRows / 2), at = i % (kRows / 2) * 2;
+      __pipeline_memcpy_async(&s.q[row][at], from + row * a.padded.n_q + at, 16);
+    }
+  }
+
+  __device__ void fetch_keys(std::int64_t tile, int c) {
+    const double* const from = a.padded.K + (bh * d + c * kChunk) * a.padded.n_kv + tile * kKeys;
+    for (int i = static_cast<int>(threadIdx.x); i < width(c) * kKeys / 2; i += kThreads) {
+      const int row = i / (kKeys / 2), at = i % (kKeys / 2) * 2;
+      __pipeline_memcpy_async(&s.k[row][at], from + row * a.padded.n_kv + at, 16);
+    }
+  }
+
   const Device& a;
-  Memory& s;
-  int lane, top;
-  std::int64_t first, bh;
-  int chunks;
+  Factors& s;
+  const int d, chunks;
 };
 
 __device__ double from_lane(double x, int step) { return __shfl_xor_sync(kWholeWarp, x, step); }
 
 /// M^ of each row: the largest score in plain double.
-template <int Rows, int Chunk>
-__global__ void __launch_bounds__(Block<Rows, Chunk>::kThreads) find_maxima(Device device) {
+__global__ void __launch_bounds__(kThreads) find_maxima(Device device) {
   extern __shared__ double2 raw[];
-  Block<Rows, Chunk> block(device, *reinterpret_cast<Shared<Rows, Chunk>*>(raw));
+  Block block(device, *reinterpret_cast<Factors*>(raw));
   double largest[kTall];
   for (double& x : largest)
     x = kNoScore;
-  block.fetch_chunk(0);
-  __pipeline_commit();
   for (std::int64_t tile = 0; tile < device.tiles; ++tile) {
     double dot[kTall][kEach] = {};
-    block.over_dimensions(tile, false, [&](const double* q, const double* k) {
+    const auto step = [&](const double* q, const double* k) {
 #pragma unroll
       for (int r = 0; r < kTall; ++r)
 #pragma unroll
         for (int i = 0; i < kEach; ++i)
           dot[r][i] = std::fma(q[r], k[i], dot[r][i]);
-    });
+    };
+    block.over_dimensions(tile, step, [] {});
+    __syncthreads();
+    block.fetch_ahead(tile + 1);
 #pragma unroll
     for (int i = 0; i < kEach; ++i)
       if (tile * kKeys + key_of(block.lane, i) < device.n_kv)
@@ -165,27 +183,40 @@ __global__ void __launch_bounds__(Block<Rows, Chunk>::kThreads) find_maxima(Devi
   }
 }
 
-template <int Rows, int Chunk>
-__global__ void __launch_bounds__(Block<Rows, Chunk>::kThreads, 64 / Rows)
-    certify_rows(Device device) {
+/// kTall neighbours of one key's arguments or weights.
+__device__ void load(const double* from, double* to) {
+  const double2 a = *reinterpret_cast<const double2*>(from);
+  const double2 b = *reinterpret_cast<const double2*>(from + 2);
+  to[0] = a.x, to[1] = a.y, to[2] = b.x, to[3] = b.y;
+}
+
+__device__ void store(double* to, const double* from) {
+  *reinterpret_cast<double2*>(to) = {from[0], from[1]};
+  *reinterpret_cast<double2*>(to + 2) = {from[2], from[3]};
+}
+
+/// kEach values of one key.
+__device__ void load_values(const double* from, int lane, double* to) {
+  const double2 a = *reinterpret_cast<const double2*>(from + 2 * lane);
+  const double2 b = *reinterpret_cast<const double2*>(from + 2 * lane + kColumns / 2);
+  to[0] = a.x, to[1] = a.y, to[2] = b.x, to[3] = b.y;
+}
+
+__global__ void __launch_bounds__(kThreads, 1) certify_rows(Device device) {
   extern __shared__ double2 raw[];
-  auto& s = *reinterpret_cast<Shared<Rows, Chunk>*>(raw);
-  Block<Rows, Chunk> block(device, s);
-  const int lane = block.lane, top = block.top;
-  for (int i = static_cast<int>(threadIdx.x); i < kSteps; i += Block<Rows, Chunk>::kThreads)
+  auto& s = *reinterpret_cast<Shared*>(raw);
+  Block block(device, s.factors);
+  const int lane = block.lane, top = block.top, me = static_cast<int>(threadIdx.x);
+  for (int i = me; i < kSteps; i += kThreads)
     s.table[i] = {device.table[i].hi, device.table[i].lo};
   const Pair* const table = reinterpret_cast<const Pair*>(s.table);
-  const double* const largest_values =
-      device.largest + block.bh * device.padded.dv + blockIdx.y * kColumns;
-
-  Pair N[kTall][kEach];
-  Pair L[kTall], largest[kTall];
+  for (int e = 0; e < kElements; ++e)
+    s.B[e][me] = 0.0;
+  Pair N[kTall][kEach], L[kTall], largest[kTall];
 #pragma unroll
   for (int r = 0; r < kTall; ++r)
     largest[r] = {kNoScore, 0.0};
 
-  block.fetch_chunk(0);
-  __pipeline_commit();
   for (std::int64_t tile = 0; tile < device.tiles; ++tile) {
     double acc[kTall][kEach], lo[kTall][kEach];
 #pragma unroll
@@ -198,85 +229,98 @@ __global__ void __launch_bounds__(Block<Rows, Chunk>::kThreads, 64 / Rows)
         lo[r][i] = 0.0;
       }
     }
-    block.over_dimensions(tile, true, [&](const double* q, const double* k) {
+    const auto step = [&](const double* q, const double* k) {
 #pragma unroll
       for (int r = 0; r < kTall; ++r)
 #pragma unroll
         for (int i = 0; i < kEach; ++i)
           accumulate(q[r], k[i], acc[r][i], lo[r][i]);
-    });
-#pragma unroll
-    for (int r = 0; r < kTall; ++r) {
-      const double anchor = block.row(r).anchor;
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const Pair x = argument(acc[r][i], anchor, lo[r][i]);
-        s.w[key_of(lane, i)][top + r] = {x.hi, x.lo};
+    };
+    block.over_dimensions(tile, step, [&] {
+      const Matrices& p = device.padded;
+      const double* const V =
+          p.V + (block.bh * p.n_kv + tile * kKeys) * p.dv + blockIdx.y * kColumns;
+      for (int i = me; i < kKeys * kColumns / 2; i += kThreads) {
+        const int j = i / (kColumns / 2), at = i % (kColumns / 2) * 2;
+        __pipeline_memcpy_async(&s.v[j][at], V + j * p.dv + at, 16);
       }
-    }
+      __pipeline_commit();
+    });
 
-    double size[kTall] = {};
+    // Arguments wait in shared memory, where the weights take their place: fewer registers.
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      double hi[kTall], low[kTall];
+#pragma unroll
+      for (int r = 0; r < kTall; ++r) {
+        const Pair x = argument(acc[r][i], lo[r][i]);
+        hi[r] = x.hi, low[r] = x.lo;
+      }
+      store(&s.w_hi[key_of(lane, i)][top], hi);
+      store(&s.w_lo[key_of(lane, i)][top], low);
+    }
 #pragma unroll 1
     for (int i = 0; i < kEach; ++i) {
       const int j = key_of(lane, i);
       const bool there = tile * kKeys + j < device.n_kv;
+      double hi[kTall], low[kTall];
+      load(&s.w_hi[j][top], hi);
+      load(&s.w_lo[j][top], low);
 #pragma unroll
       for (int r = 0; r < kTall; ++r) {
-        double2& at = s.w[j][top + r];
-        Pair x{at.x, at.y};
-        if (!there)
-          x = {kNoScore, 0.0};
+        const Pair x = there ? Pair{hi[r], low[r]} : Pair{kNoScore, 0.0};
         if (exceeds(x, largest[r]))
           largest[r] = x;
         const Pair w = weight(x, table);
         L[r] = grown(L[r], w.hi, w.lo);
-        size[r] += w.hi;
-        at = {w.hi, w.lo};
+        hi[r] = w.hi, low[r] = w.lo;
       }
-    }
-#pragma unroll
-    for (int r = 0; r < kTall; ++r) {
-#pragma unroll
-      for (int step = 1; step < kLanes; step *= 2)
-        size[r] += from_lane(size[r], step);
-      size[r] = tile_size(size[r]);
+      store(&s.w_hi[j][top], hi);
+      store(&s.w_lo[j][top], low);
     }
     __pipeline_wait_prior(0);
     __syncthreads(); // weights and values are there
+    block.fetch_ahead(tile + 1);
 
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const double most = largest_values[key_of(lane, i)];
-#pragma unroll
-      for (int r = 0; r < kTall; ++r) {
-        acc[r][i] = anchor_of(size[r], most);
-        lo[r][i] = 0.0;
-      }
-    }
-#pragma unroll 2
+    double b[kTall][kEach] = {};
+#pragma unroll 8
     for (int j = 0; j < kKeys; ++j) {
-      double2 w[kTall];
+      double w[kTall], v[kEach];
+      load(&s.w_hi[j][top], w);
+      load_values(s.v[j], lane, v);
 #pragma unroll
       for (int r = 0; r < kTall; ++r)
-        w[r] = s.w[j][top + r];
-      const double2 v0 = *reinterpret_cast<const double2*>(&s.v[j][2 * lane]);
-      const double2 v1 = *reinterpret_cast<const double2*>(&s.v[j][2 * lane + kColumns / 2]);
-      const double v[kEach] = {v0.x, v0.y, v1.x, v1.y};
+#pragma unroll
+        for (int i = 0; i < kEach; ++i)
+          b[r][i] = std::fma(w[r], std::fabs(v[i]), b[r][i]);
+    }
+#pragma unroll
+    for (int r = 0; r < kTall; ++r)
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        s.B[r * kEach + i][me] += b[r][i];
+        acc[r][i] = anchor_of(b[r][i]);
+        lo[r][i] = 0.0;
+      }
+#pragma unroll 4
+    for (int j = 0; j < kKeys; ++j) {
+      double w[kTall], w_lo[kTall], v[kEach];
+      load(&s.w_hi[j][top], w);
+      load(&s.w_lo[j][top], w_lo);
+      load_values(s.v[j], lane, v);
 #pragma unroll
       for (int r = 0; r < kTall; ++r)
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
-          accumulate(w[r].x, v[i], acc[r][i], lo[r][i]);
-          lo[r][i] = std::fma(w[r].y, v[i], lo[r][i]);
+          accumulate(w[r], v[i], acc[r][i], lo[r][i]);
+          lo[r][i] = std::fma(w_lo[r], v[i], lo[r][i]);
         }
     }
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const double most = largest_values[key_of(lane, i)];
+    for (int r = 0; r < kTall; ++r)
 #pragma unroll
-      for (int r = 0; r < kTall; ++r)
-        N[r][i] = grown(N[r][i], acc[r][i] - anchor_of(size[r], most), lo[r][i]);
-    }
+      for (int i = 0; i < kEach; ++i)
+        N[r][i] = grown(N[r][i], since_anchor(acc[r][i]), lo[r][i]);
   }
 
 #pragma unroll
@@ -299,7 +343,7 @@ __global__ void __launch_bounds__(Block<Rows, Chunk>::kThreads, 64 / Rows)
       if (c >= device.dv)
         continue;
       const Result o =
-          output(N[r][i], L[r], largest_values[key_of(lane, i)], block.row(r).eta, device.tiles);
+          output(N[r][i], s.B[r * kEach + i][me], L[r], block.row(r).eta, device.tiles);
       device.O[at * device.dv + c] = {o.hi, o.lo, o.radius};
     }
   }
@@ -367,7 +411,7 @@ public:
     cudaEventDestroy(end_);
   }
   /// Since the beginning, once everything before is done; errors of kernels come out here.
-  double seconds(const char* what) {
+  double seconds(const char* what) const {
     require(cudaGetLastError(), what);
     require(cudaEventRecord(end_), "cudaEventRecord");
     require(cudaEventSynchronize(end_), what);
@@ -382,32 +426,23 @@ private:
 
 std::int64_t up_to(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
 
-template <int Rows, int Chunk>
 void run(const Device& device, std::int64_t batch_heads, bool shifted, DeviceTimes& times) {
-  constexpr auto bytes = static_cast<int>(sizeof(Shared<Rows, Chunk>));
-  const dim3 grid(static_cast<unsigned>((device.n_q + Rows - 1) / Rows),
-                  static_cast<unsigned>(device.padded.dv / kColumns),
-                  static_cast<unsigned>(batch_heads));
-  const auto allow = [&](auto* kernel) {
+  const auto launch = [&](auto* kernel, const char* name, int bytes, std::int64_t groups) {
     require(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-            "cudaFuncSetAttribute");
+            name);
+    const dim3 grid(static_cast<unsigned>(device.padded.n_q / kRows), static_cast<unsigned>(groups),
+                    static_cast<unsigned>(batch_heads));
+    const Stopwatch time;
+    kernel<<<grid, kThreads, static_cast<std::size_t>(bytes)>>>(device);
+    return time.seconds(name);
   };
-  if (shifted) {
-    allow(&find_maxima<Rows, Chunk>);
-    Stopwatch time;
-    find_maxima<Rows, Chunk>
-        <<<dim3(grid.x, 1, grid.z), Block<Rows, Chunk>::kThreads, bytes>>>(device);
-    times.maxima = time.seconds("find_maxima");
-  }
-  allow(&certify_rows<Rows, Chunk>);
-  Stopwatch time;
-  certify_rows<Rows, Chunk><<<grid, Block<Rows, Chunk>::kThreads, bytes>>>(device);
-  times.tiles = time.seconds("certify_rows");
+  if (shifted)
+    times.maxima = launch(&find_maxima, "find_maxima", sizeof(Factors), 1);
+  times.tiles = launch(&certify_rows, "certify_rows", sizeof(Shared), device.padded.dv / kColumns);
 }
 
-PartialTruth certify_on_device(const Problem& problem, unsigned threads, const Tiling& tiling,
-                               DeviceTimes& times) {
+PartialTruth certify_on_device(const Problem& problem, unsigned threads, DeviceTimes& times) {
   const Shape& shape = problem.shape;
   Plan plan = plan_of(problem, threads);
   Tensor<Enclosed> O(shape.batch_heads, shape.n_q, shape.dv);
@@ -417,10 +452,10 @@ PartialTruth certify_on_device(const Problem& problem, unsigned threads, const T
     return finished(plan, std::move(O), sums, shifts, threads);
 
   const std::int64_t n_q = up_to(shape.n_q, 64), n_kv = up_to(shape.n_kv, kKeys),
-                     d = up_to(std::max<std::int64_t>(shape.d, 1), 32),
+                     d = up_to(std::max<std::int64_t>(shape.d, 1), kUnrolled),
                      dv = up_to(std::max<std::int64_t>(shape.dv, 1), kColumns),
                      bh = shape.batch_heads;
-  DeviceArray<double> Q(bh * d * n_q), K(bh * d * n_kv), V(bh * n_kv * dv), largest(bh * dv);
+  DeviceArray<double> Q(bh * d * n_q), K(bh * d * n_kv), V(bh * n_kv * dv);
   DeviceArray<Pair> table(kSteps);
   DeviceArray<Row> rows(bh * n_q);
   DeviceArray<RowSums> row_sums(bh * shape.n_q);
@@ -432,13 +467,9 @@ PartialTruth certify_on_device(const Problem& problem, unsigned threads, const T
       pairs.push_back({from.hi[i], from.lo[i]});
     table.copy_from(pairs.data(), pairs.size());
     std::vector<Row> padded_rows(static_cast<std::size_t>(bh * n_q));
-    std::vector<double> padded_largest(static_cast<std::size_t>(bh * dv), 0.0);
-    for (std::int64_t b = 0; b < bh; ++b) {
+    for (std::int64_t b = 0; b < bh; ++b)
       std::copy_n(plan.rows.begin() + b * shape.n_q, shape.n_q, padded_rows.begin() + b * n_q);
-      std::copy_n(plan.largest.begin() + b * shape.dv, shape.dv, padded_largest.begin() + b * dv);
-    }
     rows.copy_from(padded_rows.data(), padded_rows.size());
-    largest.copy_from(padded_largest.data(), padded_largest.size());
 
     DeviceArray<float> q(problem.Q.size()), k(problem.K.size()), v(problem.V.size());
     q.copy_from(problem.Q.data(), problem.Q.elements().size());
@@ -460,19 +491,9 @@ PartialTruth certify_on_device(const Problem& problem, unsigned threads, const T
                       plan.tiles,
                       table.data(),
                       rows.data(),
-                      largest.data(),
                       row_sums.data(),
                       outputs.data()};
-  if (tiling.rows == 64 && tiling.chunk == 32)
-    run<64, 32>(device, bh, plan.shifted, times);
-  else if (tiling.rows == 64 && tiling.chunk == 16)
-    run<64, 16>(device, bh, plan.shifted, times);
-  else if (tiling.rows == 32 && tiling.chunk == 16)
-    run<32, 16>(device, bh, plan.shifted, times);
-  else
-    throw DeviceError("certify_cuda: rows " + std::to_string(tiling.rows) + " and chunk " +
-                      std::to_string(tiling.chunk) +
-                      " are not compiled; 64 and 32, 64 and 16, 32 and 16 are");
+  run(device, bh, plan.shifted, times);
   outputs.copy_to(O.data(), O.elements().size());
   row_sums.copy_to(sums.data(), sums.size());
   std::vector<Row> used(static_cast<std::size_t>(bh * n_q));
@@ -494,10 +515,9 @@ std::string certify_cuda_obstacle() {
   return count == 0 ? "no CUDA device is present" : "";
 }
 
-Truth certify_cuda(const Problem& problem, unsigned threads, const Tiling& tiling,
-                   DeviceTimes* times) {
+Truth certify_cuda(const Problem& problem, unsigned threads, DeviceTimes* times) {
   DeviceTimes measured;
-  PartialTruth partial = certify_on_device(problem, threads, tiling, measured);
+  PartialTruth partial = certify_on_device(problem, threads, measured);
   if (times != nullptr)
     *times = measured;
   return completed(problem, std::move(partial), threads);

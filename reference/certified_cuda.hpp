@@ -25,12 +25,6 @@ class DeviceError : public std::runtime_error {
 /// Why this build or this machine cannot make the truth on a GPU; empty where it can.
 std::string certify_cuda_obstacle();
 
-/// How the kernel cuts its work; the answer does not depend on it.
-struct Tiling {
-  int rows = 64;  ///< of Q a block: 32 or 64
-  int chunk = 32; ///< dimensions of Q and K in shared memory at once: 16 or 32
-};
-
 /// Seconds by the device's clock.
 struct DeviceTimes {
   double prepare = 0.0; ///< floats to padded doubles
@@ -38,7 +32,6 @@ struct DeviceTimes {
   double tiles = 0.0;   ///< everything else
 };
 
-Truth certify_cuda(const Problem& problem, unsigned threads = 1, const Tiling& tiling = {},
-                   DeviceTimes* times = nullptr);
+Truth certify_cuda(const Problem& problem, unsigned threads = 1, DeviceTimes* times = nullptr);
 
 } // namespace fa1::reference

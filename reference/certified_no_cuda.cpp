@@ -7,7 +7,7 @@ std::string certify_cuda_obstacle() {
   return "this build has no CUDA (configure the `cuda` preset on a machine with nvcc)";
 }
 
-Truth certify_cuda(const Problem&, unsigned, const Tiling&, DeviceTimes*) {
+Truth certify_cuda(const Problem&, unsigned, DeviceTimes*) {
   throw DeviceError("cuda: " + certify_cuda_obstacle());
 }
 

@@ -52,6 +52,18 @@ struct RowSums {
   Pair largest;
 };
 
+FA1_HOST_DEVICE inline std::uint64_t bits_of(double x) {
+  std::uint64_t bits = 0;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+FA1_HOST_DEVICE inline double from_bits(std::uint64_t bits) {
+  double x = 0.0;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
 /// acc += a b rounded to the grid of acc's anchor, what is cut off goes to lo, rounded once.
 FA1_HOST_DEVICE inline void accumulate(double a, double b, double& acc, double& lo) {
   const double next = std::fma(a, b, acc);
@@ -60,7 +72,15 @@ FA1_HOST_DEVICE inline void accumulate(double a, double b, double& acc, double& 
   acc = next;
 }
 
-/// sum += hi + lo, where |lo| is at most some u |hi| or u times what sum is bounded by; (16), (17)
+inline constexpr std::uint64_t kExponent = std::uint64_t{0x7ff} << 52;
+inline constexpr std::uint64_t kHalf = std::uint64_t{1} << 51; ///< 1.5 in place of 1
+
+/// What was added since the anchor, exactly: acc has not left its binade, so that it tells which.
+FA1_HOST_DEVICE inline double since_anchor(double acc) {
+  return acc - from_bits((bits_of(acc) & kExponent) | kHalf);
+}
+
+/// sum += hi + lo, where |lo| is at most some u |hi| or u times what sum is bounded by; (17), (18)
 FA1_HOST_DEVICE inline Pair grown(const Pair& sum, double hi, double lo) {
   const Pair s = two_sum(sum.hi, hi);
   return two_sum(s.hi, sum.lo + (s.lo + lo));
@@ -80,20 +100,8 @@ FA1_HOST_DEVICE inline double shift_of(const Row& row, double maximum) {
 }
 
 /// s - M^, where the sum of the products began at anchor - M^.
-FA1_HOST_DEVICE inline Pair argument(double acc, double anchor, double lo) {
-  return two_sum(acc - anchor, lo);
-}
-
-FA1_HOST_DEVICE inline std::uint64_t bits_of(double x) {
-  std::uint64_t bits = 0;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-FA1_HOST_DEVICE inline double from_bits(std::uint64_t bits) {
-  double x = 0.0;
-  memcpy(&x, &bits, sizeof x);
-  return x;
+FA1_HOST_DEVICE inline Pair argument(double acc, double lo) {
+  return two_sum(since_anchor(acc), lo);
 }
 
 /// exp(x), |x| <= 700; the algorithm of certified_simd.cpp with fused steps. Letters of CERTIFIED.md.
@@ -142,18 +150,13 @@ FA1_HOST_DEVICE inline Pair weight(const Pair& x, const Pair* table) {
   return {counts ? w.hi : 0.0, counts ? w.lo : 0.0};
 }
 
-/// At least the sum of a tile's weights, from the sum of their high parts.
-FA1_HOST_DEVICE inline double tile_size(double sum) { return sum * (1.0 + 0x1p-20); }
-
-/// The anchor of a tile's sums, whose weights add up to at most `size`, in a column whose values are
-/// at most `largest`: 1.5 * 2^E with b < 2^(E-1) <= 2 b, b = size * largest + 2^-800.
-FA1_HOST_DEVICE inline double anchor_of(double size, double largest) {
-  const double b = std::fma(size, largest, 0x1p-800);
-  const std::uint64_t exponent = bits_of(b) & (std::uint64_t{0x7ff} << 52);
-  return from_bits(exponent + (std::uint64_t{2} << 52) + (std::uint64_t{1} << 51));
+/// The anchor of a tile's sums of w v in one column, where b is the computed sum of the w |v|:
+/// 1.5 * 2^E with b' < 2^(E-1) <= 2 b', b' = b (1 + 2^-20) + 2^-800.
+FA1_HOST_DEVICE inline double anchor_of(double b) {
+  const double above = std::fma(b, 1.0 + 0x1p-20, 0x1p-800);
+  return from_bits((bits_of(above) & kExponent) + (std::uint64_t{2} << 52) + kHalf);
 }
 
-/// (hi, lo) rounded as the joined sums of the lanes are: pairwise.
 struct Result {
   double hi, lo, radius;
 };
@@ -165,13 +168,12 @@ FA1_HOST_DEVICE inline double error_of_L(double L, double eta, std::int64_t tile
   return (kExp + eta + 5.0 * (kEach * t + 8.0) * kU2) * L * 1.02 + tiny;
 }
 
-/// (19): O of one element from its numerator N and L; `largest` |v| of its column.
-FA1_HOST_DEVICE inline Result output(const Pair& N, const Pair& L, double largest, double eta,
+/// (19): O of one element from N = sum w v, B = sum w |v| and L.
+FA1_HOST_DEVICE inline Result output(const Pair& N, double B, const Pair& L, double eta,
                                      std::int64_t tiles) {
   const auto t = static_cast<double>(tiles);
   const double tiny = (kKeys * t + 64.0) * 0x1p-869;
   const double E_L = error_of_L(L.hi, eta, tiles);
-  const double B = L.hi * largest;
   const double E_N = (kExp + eta + (17600.0 + 3.0 * (t + 1.0)) * kU2) * B * 1.02 + tiny;
   const double L_below = (L.hi - E_L) * (1.0 - 0x1p-20);
   const Pair o = divide(N, L);

@@ -34,7 +34,7 @@ class RowWork {
 public:
   RowWork(const Plan& plan, const Problem& problem, std::int64_t bh)
       : plan_(plan), problem_(problem), bh_(bh), query_(static_cast<std::size_t>(plan.shape.d)),
-        numerators_(static_cast<std::size_t>(plan.shape.dv)) {}
+        numerators_(static_cast<std::size_t>(plan.shape.dv)), sizes_(numerators_.size()) {}
 
   /// O is written, L and the largest argument come back; row.shift is set.
   RowSums run(std::int64_t q, Row& row, Tensor<Enclosed>& O) {
@@ -43,6 +43,7 @@ public:
       query_[i] = taken(problem_.Q(bh_, q, static_cast<std::int64_t>(i)), plan_.scale);
     row.shift = plan_.shifted ? shift_of(row, maximum()) : 0.0;
     std::ranges::fill(numerators_, Pair{});
+    std::ranges::fill(sizes_, 0.0);
     std::array<Pair, kLanes> L{};
     std::array<Pair, kLanes> largest;
     largest.fill({kNoScore, 0.0});
@@ -55,9 +56,8 @@ public:
           largest[lane] = largest[lane + step];
       }
     for (std::int64_t c = 0; c < shape.dv; ++c) {
-      const Result o =
-          output(numerators_[static_cast<std::size_t>(c)], L[0],
-                 plan_.largest[static_cast<std::size_t>(bh_ * shape.dv + c)], row.eta, plan_.tiles);
+      const auto at = static_cast<std::size_t>(c);
+      const Result o = output(numerators_[at], sizes_[at], L[0], row.eta, plan_.tiles);
       O(bh_, q, c) = {o.hi, o.lo, o.radius};
     }
     return {L[0], largest[0]};
@@ -83,7 +83,6 @@ private:
   void add_tile(std::int64_t first, const Row& row, std::array<Pair, kLanes>& L,
                 std::array<Pair, kLanes>& largest) {
     std::array<Pair, kKeys> weights{};
-    std::array<double, kLanes> sizes{};
     const std::int64_t width = std::min<std::int64_t>(kKeys, plan_.shape.n_kv - first);
     for (int lane = 0; lane < kLanes; ++lane)
       for (int i = 0; i < kEach; ++i) {
@@ -93,31 +92,28 @@ private:
         double acc = row.anchor - row.shift, lo = 0.0;
         for (std::size_t c = 0; c < query_.size(); ++c)
           accumulate(query_[c], key(first + j, c), acc, lo);
-        const Pair x = argument(acc, row.anchor, lo);
+        const Pair x = argument(acc, lo);
         const auto at = static_cast<std::size_t>(lane);
         if (exceeds(x, largest[at]))
           largest[at] = x;
         const Pair w = weight(x, table().data());
         L[at] = grown(L[at], w.hi, w.lo);
-        sizes[at] += w.hi;
         weights[static_cast<std::size_t>(j)] = w;
       }
-    for (std::size_t step = 1; step < kLanes; step *= 2)
-      for (std::size_t lane = 0; lane < kLanes; lane += 2 * step)
-        sizes[lane] += sizes[lane + step];
-    const double size = tile_size(sizes[0]);
     for (std::int64_t c = 0; c < plan_.shape.dv; ++c) {
-      const double anchor =
-          anchor_of(size, plan_.largest[static_cast<std::size_t>(bh_ * plan_.shape.dv + c)]);
-      double acc = anchor, lo = 0.0;
+      const auto value = [&](std::int64_t j) { return taken(problem_.V(bh_, first + j, c), 1.0); };
+      double b = 0.0;
+      for (std::int64_t j = 0; j < width; ++j)
+        b = std::fma(weights[static_cast<std::size_t>(j)].hi, std::fabs(value(j)), b);
+      double acc = anchor_of(b), lo = 0.0;
       for (std::int64_t j = 0; j < width; ++j) {
-        const double v = taken(problem_.V(bh_, first + j, c), 1.0);
         const Pair& w = weights[static_cast<std::size_t>(j)];
-        accumulate(w.hi, v, acc, lo);
-        lo = std::fma(w.lo, v, lo);
+        accumulate(w.hi, value(j), acc, lo);
+        lo = std::fma(w.lo, value(j), lo);
       }
+      sizes_[static_cast<std::size_t>(c)] += b;
       Pair& N = numerators_[static_cast<std::size_t>(c)];
-      N = grown(N, acc - anchor, lo);
+      N = grown(N, since_anchor(acc), lo);
     }
   }
 
@@ -125,7 +121,8 @@ private:
   const Problem& problem_;
   std::int64_t bh_;
   std::vector<double> query_;
-  std::vector<Pair> numerators_;
+  std::vector<Pair> numerators_; ///< sum w v, by column
+  std::vector<double> sizes_;    ///< sum w |v|
 };
 
 } // namespace
@@ -138,22 +135,18 @@ Plan plan_of(const Problem& problem, unsigned threads) {
             false,
             std::isfinite(problem.scale) ? static_cast<double>(problem.scale) : 0.0,
             std::vector<Row>(rows),
-            std::vector<char>(rows, 0),
-            std::vector<double>(static_cast<std::size_t>(shape.batch_heads * shape.dv), 0.0)};
+            std::vector<char>(rows, 0)};
   if (!std::isfinite(problem.scale) || shape.n_kv == 0)
     return plan;
   std::vector<double> G(rows, 0.0);
   in_parallel(static_cast<std::size_t>(shape.batch_heads), threads, [&](std::size_t at) {
     const auto bh = static_cast<std::int64_t>(at);
-    double* const largest = plan.largest.data() + bh * shape.dv;
     double norm = 0.0;
     for (std::int64_t j = 0; j < shape.n_kv; ++j) {
-      const auto k = problem.K.row(bh, j), v = problem.V.row(bh, j);
-      if (!all_finite(k) || !all_finite(v))
+      const auto k = problem.K.row(bh, j);
+      if (!all_finite(k) || !all_finite(problem.V.row(bh, j)))
         return;
       norm = std::max(norm, norm_above(k));
-      for (std::size_t c = 0; c < v.size(); ++c)
-        largest[c] = std::max(largest[c], static_cast<double>(std::fabs(v[c])));
     }
     for (std::int64_t q = 0; q < shape.n_q; ++q) {
       const auto row = static_cast<std::size_t>(bh * shape.n_q + q);
@@ -172,7 +165,6 @@ Plan plan_of(const Problem& problem, unsigned threads) {
 
 PartialTruth finished(const Plan& plan, Tensor<Enclosed> O, const std::vector<RowSums>& sums,
                       const std::vector<double>& shifts, unsigned threads) {
-  const Shape& shape = plan.shape;
   const std::size_t rows = plan.rows.size();
   PartialTruth partial{{std::move(O), std::vector<Enclosed>(rows), std::vector<Enclosed>(rows),
                         std::vector<Enclosed>(rows), "double-double, in tiles"},
@@ -199,7 +191,6 @@ PartialTruth finished(const Plan& plan, Tensor<Enclosed> O, const std::vector<Ro
       partial.truth.LSE[row] = log_sum(kernels, m, {l.hi, l.lo, radius}, radius / l_below);
     }
   });
-  (void)shape;
   return partial;
 }
 

@@ -7,8 +7,9 @@
 ///           completed      the truth of all rows: those that are not covered come from certify()
 /// Shapes    as in problem.hpp
 /// Error     |hi + lo - exact| <= radius for every element of a covered row; derived in
-///           CERTIFIED.md, "On a GPU". The radius of O is below
-///           (2^-92.7 + (2 d^2 + ...) 2^-105 |scale| |q| max|k|) max|v|, the last of its column
+///           CERTIFIED.md, "In tiles, on a GPU". The radius of O is about
+///           (2^-91.5 + (2 d^2 + 6 d) 2^-106 W) sum_j p_j |v_j|, W = |scale| |q| max|k|, or 2 W
+///           where some row's is above 256
 /// Covers    rows with finite q, |scale| |q| max|k| <= 2^32, in a batch-head with at least one key
 ///           and finite K and V, under a finite scale; other rows of `truth` mean nothing
 #pragma once
@@ -23,12 +24,11 @@ namespace fa1::reference::tile {
 
 struct Plan {
   Shape shape;
-  std::int64_t tiles = 0;      ///< of keys, the last one perhaps in part
-  bool shifted = false;        ///< scores are large enough to need a maximum beforehand
-  double scale = 0.0;          ///< 0 where it is not finite
-  std::vector<Row> rows;       ///< [batch_heads * n_q], M^ = 0 so far
-  std::vector<char> covered;   ///< [batch_heads * n_q]
-  std::vector<double> largest; ///< [batch_heads][dv], |v|
+  std::int64_t tiles = 0;    ///< of keys, the last one perhaps in part
+  bool shifted = false;      ///< scores are large enough to need a maximum beforehand
+  double scale = 0.0;        ///< 0 where it is not finite
+  std::vector<Row> rows;     ///< [batch_heads * n_q], M^ = 0 so far
+  std::vector<char> covered; ///< [batch_heads * n_q]
 };
 
 Plan plan_of(const Problem& problem, unsigned threads = 1);

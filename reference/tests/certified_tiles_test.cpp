@@ -10,6 +10,7 @@
 #include "reference/certified_tiles.hpp"
 #include "reference/recipe.hpp"
 #include "reference/tests/random_problems.hpp"
+#include "reference/truth_source.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -179,17 +180,19 @@ TEST_CASE("rows outside the tiles' range are not covered, and come from certify"
   CHECK(completed.method == "double-double, in tiles; 1 rows by certify()");
 }
 
-TEST_CASE("the radius of the tiles is below 2^-86 max|v| for normal data", "[reference][quick]") {
-  const Problem problem = problem_of("n_q=4 n_kv=2000 d=64");
-  float largest = 0.0f;
-  for (const float v : problem.V.elements())
-    largest = std::max(largest, std::fabs(v));
+TEST_CASE("the radius of the tiles is at most three times that of certify", "[reference][quick]") {
+  for (const char* text : {"n_q=4 n_kv=2000 d=64", "n_q=2 n_kv=300 d=128 sigma=20",
+                           "n_q=2 n_kv=300 d=16 order=dominant gap=60", "n_q=2 n_kv=200 d=1",
+                           "n_q=2 n_kv=300 d=64 dist=outliers v=outliers"}) {
+    CAPTURE(text);
+    const Problem problem = problem_of(text);
 
-  const Truth truth = tile::certify_tiles(problem).truth;
+    const Truth tiles = tile::certify_tiles(problem).truth, cpu = certify(problem);
 
-  for (const Enclosed& o : truth.O.elements()) {
-    CHECK(o.radius > 0.0);
-    CHECK(o.radius <= 0x1p-86 * static_cast<double>(largest));
+    for (std::size_t e = 0; e < cpu.O.elements().size(); ++e) {
+      CHECK(tiles.O.elements()[e].radius > 0.0);
+      CHECK(tiles.O.elements()[e].radius <= 3.0 * cpu.O.elements()[e].radius);
+    }
   }
 }
 
@@ -225,7 +228,7 @@ TEST_CASE("an anchored sum loses no more than derived, however its terms cancel"
     double acc = row.anchor - row.shift, lo = 0.0;
     for (std::size_t i = 0; i < q.size(); ++i)
       tile::accumulate(q[i], k[i], acc, lo);
-    const Pair x = tile::argument(acc, row.anchor, lo);
+    const Pair x = tile::argument(acc, lo);
 
     arb_set_d(term, row.shift);
     arb_sub(exact, exact, term, kBits);
@@ -273,35 +276,42 @@ TEST_CASE("the tiles' exponential keeps its claimed error from -700 to 700", "[r
 TEST_CASE("the anchor of a tile lies where the derivation wants it", "[reference][quick]") {
   std::mt19937_64 bits(3);
   for (int round = 0; round < 10'000; ++round) {
-    const double size = std::ldexp(1.0 + static_cast<double>(bits() >> 11) * 0x1p-53,
-                                   static_cast<int>(bits() % 1300) - 900);
-    const auto largest = static_cast<double>(
-        static_cast<float>(std::ldexp(1.0, static_cast<int>(bits() % 270) - 145)));
+    const double b = std::ldexp(1.0 + static_cast<double>(bits() >> 11) * 0x1p-53,
+                                static_cast<int>(bits() % 1300) - 900);
 
-    const double anchor = tile::anchor_of(size, largest);
+    const double anchor = tile::anchor_of(b);
 
-    const double b = std::fma(size, largest, 0x1p-800);
     int exponent = 0;
     REQUIRE(std::frexp(anchor, &exponent) == 0.75); // 1.5 * 2^E, exponent = E + 1
     REQUIRE(b < std::ldexp(1.0, exponent - 2));
-    REQUIRE(std::ldexp(1.0, exponent - 2) <= 2.0 * b);
+    REQUIRE(std::ldexp(1.0, exponent - 2) <= 2.0 * (b * (1.0 + 0x1p-19) + 0x1p-799));
   }
-  CHECK(tile::anchor_of(0.0, 0.0) == std::ldexp(1.5, -798));
+  CHECK(tile::anchor_of(0.0) == std::ldexp(1.5, -798));
 }
 
-TEST_CASE("a device gives the tiles' bits, whatever its tiling", "[reference][cuda][quick]") {
+TEST_CASE("a GPU is chosen for whole matrices alone, and only where one is", "[reference][quick]") {
+  const bool present = certify_cuda_obstacle().empty();
+  const Shape whole{1, 65536, 65536, 64, 64}, few_rows{1, 32, 16777216, 64, 64},
+      small{1, 2048, 1024, 64, 64}, beyond_memory{1, 65536, 65536000, 64, 64};
+
+  CHECK(made_by_gpu(whole, TruthSource::automatic) == present);
+  CHECK(!made_by_gpu(whole, TruthSource::cpu));
+  CHECK(!made_by_gpu(few_rows, TruthSource::automatic));
+  CHECK(!made_by_gpu(small, TruthSource::automatic));
+  CHECK(!made_by_gpu(beyond_memory, TruthSource::automatic));
+  CHECK(made_by_gpu(small, TruthSource::gpu));
+}
+
+TEST_CASE("a device gives the bits of the tiles", "[reference][cuda][quick]") {
   if (const std::string obstacle = certify_cuda_obstacle(); !obstacle.empty())
     SKIP(obstacle);
   for (const char* text : kShapes) {
+    CAPTURE(text);
     const Problem problem = problem_of(text);
-    const Truth tiles = tile::completed(problem, tile::certify_tiles(problem));
-    for (const Tiling& tiling : {Tiling{64, 32}, Tiling{64, 16}, Tiling{32, 16}}) {
-      CAPTURE(text, tiling.rows, tiling.chunk);
 
-      const Truth device = certify_cuda(problem, 1, tiling);
+    const Truth device = certify_cuda(problem);
 
-      CHECK(same_bits(device, tiles));
-    }
+    CHECK(same_bits(device, tile::completed(problem, tile::certify_tiles(problem))));
   }
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 struct Options {
   KernelChoice choice;
-  std::string what;
+  std::string what, truth = "auto";
   bool json = false;
 };
 
@@ -60,7 +60,8 @@ int run(Options& options) {
   const reference::Recipe recipe = recipe_of(options.what, options.choice);
   const kernels::Kernel& kernel = options.choice.for_shape(reference::shape_of(recipe));
 
-  const numerics::Record record = numerics::measure(recipe, kernel, cores());
+  const numerics::Record record =
+      numerics::measure(recipe, kernel, cores(), numerics::kChunkBytes, truth_from(options.truth));
 
   const bool wrong = record.verdict.judgement == numerics::Judgement::proved_wrong;
   // A problem whose keys only pass by in chunks is measured and not searched.
@@ -88,6 +89,10 @@ Command add_run(CLI::App& program) {
                   "The problem, as `fa1lab list inputs` explains, or a file that holds one")
       ->required();
   options->choice.add_to(*app, "fa1");
+  app->add_option("--truth", options->truth,
+                  "Who makes the exact answer: cpu, gpu, or auto, which takes a GPU for whole "
+                  "matrices where one is")
+      ->capture_default_str();
   app->add_flag("--json", options->json, "One record instead of text");
   return {app, [options] { return run(*options); }};
 }
