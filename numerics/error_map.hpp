@@ -6,15 +6,15 @@
 /// Units      those of whoever adds: |error| / (u sum p|v|), |error| in ulp, |error| / bound
 /// Special    decided before any metric: NaN or Inf where the truth has none, a number where the truth has none; an
 ///            error of exactly 0; a number that is NaN has no unit and counts as unjudged
-/// sample     sweep.hpp's, with the truth of all rows from `truth_of` and the errors of O as a map. The unit is
+/// sample     sweep.hpp's, with the truth of all rows from `source` and the errors of O as a map. The unit is
 ///            u sum p|v|; ulp where no bound holds
 /// Requires   of sample: a problem that fits into memory with all its keys (RecipeError where it does not)
 #pragma once
 
 #include "numerics/sweep.hpp"
+#include "reference/truth_source.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -57,10 +57,6 @@ private:
   std::vector<Cell> cells_;
 };
 
-/// From a problem to the truth of all its rows.
-using TruthOf =
-    std::function<reference::Truth(const reference::Problem& problem, unsigned threads)>;
-
 struct MappedSample {
   Sample sample;
   ErrorMap map;
@@ -69,7 +65,7 @@ struct MappedSample {
 
 /// At most so many cells.
 MappedSample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel,
-                    unsigned threads, const TruthOf& truth_of, std::int64_t most_rows,
+                    unsigned threads, reference::TruthSource source, std::int64_t most_rows,
                     std::int64_t most_columns);
 
 } // namespace fa1::numerics

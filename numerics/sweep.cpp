@@ -298,13 +298,13 @@ Measured measure_chunks(reference::KeyStream& stream, const kernels::Kernel& ker
 }
 
 Measured measure_at_once(const reference::Problem& problem, const kernels::Kernel& kernel,
-                         const kernels::Launch& launch, unsigned threads, const TruthOf& truth_of,
-                         Record& record) {
+                         const kernels::Launch& launch, unsigned threads,
+                         reference::TruthSource source, Record& record) {
   const Stopwatch kernel_time;
   reference::State state = kernels::run(kernel, problem, launch);
   record.kernel_seconds = kernel_time.seconds();
   const Stopwatch truth_time;
-  reference::Truth truth = truth_of(problem, threads);
+  reference::Truth truth = reference::truth_of(problem, source, threads);
   record.truth_seconds = truth_time.seconds();
   return {std::move(state), std::move(truth), online_softmax(problem, kernel.arithmetic)};
 }
@@ -334,8 +334,13 @@ void weigh_elements(const reference::State& state, const reference::Truth& truth
 using SeeRun = std::function<void(const Measured& run, bool bounded)>;
 
 Sample sample_with(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
-                   std::int64_t chunk_bytes, const TruthOf& truth_of, const SeeRun& see) {
-  reference::KeyStream stream(recipe, keys_at_once(recipe, kernel, chunk_bytes), threads);
+                   std::int64_t chunk_bytes, reference::TruthSource source, const SeeRun& see) {
+  const reference::Shape shape = reference::shape_of(recipe);
+  const bool by_gpu = reference::made_by_gpu(shape, source);
+  reference::KeyStream stream(recipe,
+                              by_gpu ? std::max<std::int64_t>(shape.n_kv, 1)
+                                     : keys_at_once(recipe, kernel, chunk_bytes),
+                              threads);
   const bool at_once = stream.chunks() == 1;
   if (at_once)
     reference::require_memory(stream.shape(), stream.shape().n_kv, "");
@@ -351,7 +356,7 @@ Sample sample_with(const reference::Recipe& recipe, const kernels::Kernel& kerne
   record.schedule = simt::to_string(launch.schedule);
 
   const Measured measured =
-      at_once ? measure_at_once(stream.chunk(0), kernel, launch, threads, truth_of, record)
+      at_once ? measure_at_once(stream.chunk(0), kernel, launch, threads, source, record)
               : measure_chunks(stream, kernel, launch, threads, record);
   const auto& [state, truth, bounds] = measured;
   record.truth = truth.method;
@@ -379,19 +384,15 @@ Sample sample_with(const reference::Recipe& recipe, const kernels::Kernel& kerne
   return result;
 }
 
-reference::Truth certified(const reference::Problem& problem, unsigned threads) {
-  return reference::certify(problem, threads);
-}
-
 } // namespace
 
 Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
-              std::int64_t chunk_bytes) {
-  return sample_with(recipe, kernel, threads, chunk_bytes, certified, [](const Measured&, bool) {});
+              std::int64_t chunk_bytes, reference::TruthSource source) {
+  return sample_with(recipe, kernel, threads, chunk_bytes, source, [](const Measured&, bool) {});
 }
 
 MappedSample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel,
-                    unsigned threads, const TruthOf& truth_of, std::int64_t most_rows,
+                    unsigned threads, reference::TruthSource source, std::int64_t most_rows,
                     std::int64_t most_columns) {
   MappedSample result;
   const auto draw = [&](const Measured& run, bool bounded) {
@@ -410,13 +411,13 @@ MappedSample sample(const reference::Recipe& recipe, const kernels::Kernel& kern
             row, c, cell_of(double{O.elements()[e]}, truth.hi, error == 0.0 ? 0.0 : error / unit));
       }
   };
-  result.sample = sample_with(recipe, kernel, threads, reference::kMaxBytes, truth_of, draw);
+  result.sample = sample_with(recipe, kernel, threads, reference::kMaxBytes, source, draw);
   return result;
 }
 
 Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads,
-               std::int64_t chunk_bytes) {
-  return sample(recipe, kernel, threads, chunk_bytes).record;
+               std::int64_t chunk_bytes, reference::TruthSource source) {
+  return sample(recipe, kernel, threads, chunk_bytes, source).record;
 }
 
 // ---------------------------------------------------------------------------------------------------

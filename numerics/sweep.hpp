@@ -32,6 +32,7 @@
 #pragma once
 
 #include "numerics/record.hpp"
+#include "reference/truth_source.hpp"
 
 #include <algorithm>
 #include <array>
@@ -52,7 +53,8 @@ inline constexpr std::int64_t kChunkBytes = std::int64_t{16} << 20;
 
 /// Results do not depend on `threads`; of `chunk_bytes`, only the truth's last bits and radius do.
 Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads = 1,
-               std::int64_t chunk_bytes = kChunkBytes);
+               std::int64_t chunk_bytes = kChunkBytes,
+               reference::TruthSource source = reference::TruthSource::cpu);
 
 /// A record, and what cannot be pooled from the records of several seeds.
 struct Sample {
@@ -63,7 +65,8 @@ struct Sample {
 };
 
 Sample sample(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads = 1,
-              std::int64_t chunk_bytes = kChunkBytes);
+              std::int64_t chunk_bytes = kChunkBytes,
+              reference::TruthSource source = reference::TruthSource::cpu);
 
 /// In u; `spread` = max_j (M - s_j).
 constexpr double softmax_bound(std::int64_t n, double spread) {

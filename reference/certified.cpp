@@ -1,5 +1,6 @@
 #include "reference/certified.hpp"
 
+#include "reference/certified_parts.hpp"
 #include "reference/certified_simd.hpp"
 #include "reference/certified_wide.hpp"
 #include "reference/double_double.hpp"
@@ -57,14 +58,6 @@ struct Keys {
   std::vector<std::pair<std::int64_t, std::int64_t>>
       special_values; ///< (key, column) where V is NaN or Inf
 };
-
-double norm_above(std::span<const float> row) {
-  std::array<double, 4> squares{}; // at most 2^264 in sum, at least 2^-298 if not 0
-  for (std::size_t i = 0; i < row.size(); ++i)
-    squares[i % 4] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
-  const double sum = (squares[0] + squares[1]) + (squares[2] + squares[3]);
-  return std::sqrt(sum) * (1.0 + 0x1p-20);
-}
 
 /// Keys [first, last); `finite` is written in place.
 void survey_piece(const Problem& problem, std::int64_t bh, std::int64_t first, std::int64_t last,
@@ -446,7 +439,16 @@ private:
   simd::Weights weights_;
 };
 
-/// (10) LSE = M + ln L
+} // namespace
+
+double norm_above(std::span<const float> row) {
+  std::array<double, 4> squares{}; // at most 2^264 in sum, at least 2^-298 if not 0
+  for (std::size_t i = 0; i < row.size(); ++i)
+    squares[i % 4] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  const double sum = (squares[0] + squares[1]) + (squares[2] + squares[3]);
+  return std::sqrt(sum) * (1.0 + 0x1p-20);
+}
+
 Enclosed log_sum(const simd::Kernels& kernels, const Pair& M, const Enclosed& L, double relative) {
   // Few bits, so that libraries whose logarithms differ in the last place agree here.
   const auto y = static_cast<double>(static_cast<float>(std::log(std::max(L.hi, 1.0))));
@@ -465,8 +467,6 @@ Enclosed log_sum(const simd::Kernels& kernels, const Pair& M, const Enclosed& L,
   const double rounded = 0x1p-104 * (std::fabs(total.hi) + std::fabs(M.hi) + y);
   return {total.hi, total.lo, (1.01 * relative + used + series_error + rounded) * 1.01};
 }
-
-} // namespace
 
 struct Certifier::Progress {
   simd::Kernels kernels;

@@ -2,6 +2,7 @@
 
 #include "kernels/launch.hpp"
 #include "kernels/plugin.hpp"
+#include "reference/certified_cuda.hpp"
 #include "reports/command.hpp"
 
 #include <fmt/format.h>
@@ -137,6 +138,18 @@ double seconds_from(std::string_view name, std::string_view text) {
     throw UsageError(
         fmt::format("{} {}: want seconds from {} to {}", name, text.substr(0, 40), kLeast, kMost));
   return *number;
+}
+
+reference::TruthSource truth_from(const std::string& text) {
+  if (text == "auto")
+    return reference::TruthSource::automatic;
+  if (text == "cpu")
+    return reference::TruthSource::cpu;
+  if (text != "gpu")
+    throw UsageError(unknown("--truth", text, "auto, cpu, gpu"));
+  if (const std::string obstacle = reference::certify_cuda_obstacle(); !obstacle.empty())
+    throw EnvironmentError("--truth gpu: " + obstacle);
+  return reference::TruthSource::gpu;
 }
 
 std::string unknown(std::string_view what, std::string_view found, std::string_view known) {

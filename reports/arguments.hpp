@@ -6,6 +6,7 @@
 #include "numerics/judge.hpp"
 #include "numerics/search.hpp"
 #include "reference/recipe.hpp"
+#include "reference/truth_source.hpp"
 #include "reports/command.hpp"
 
 #include <charconv>
@@ -85,6 +86,9 @@ bool runs_alone(const kernels::Kernel& kernel);
 /// --scale and --layout of tensors in files; nothing where nothing was said.
 std::optional<float> scale_from(const std::string& text);
 std::optional<numerics::Layout> layout_from(const std::string& text);
+
+/// --truth: auto, cpu or gpu; an EnvironmentError where no GPU can make it.
+reference::TruthSource truth_from(const std::string& text);
 
 /// `'one' is not known; want one of one, two, three`, ready to be thrown.
 std::string unknown(std::string_view what, std::string_view found, std::string_view known);

@@ -26,7 +26,7 @@ namespace {
 
 struct Options {
   KernelChoice choice;
-  std::string what, out, full_map;
+  std::string what, out, full_map, truth = "auto";
   bool json = false;
 };
 
@@ -47,15 +47,10 @@ void require_map(const Options& options, const reference::Recipe& recipe) {
   require_writable(options.full_map);
 }
 
-/// The certified truth on the CPU.
-reference::Truth truth_of(const reference::Problem& problem, unsigned threads) {
-  return reference::certify(problem, threads);
-}
-
 numerics::Record measured_with_map(const Options& options, const reference::Recipe& recipe,
-                                   const kernels::Kernel& kernel) {
+                                   const kernels::Kernel& kernel, reference::TruthSource source) {
   const numerics::MappedSample mapped =
-      numerics::sample(recipe, kernel, cores(), truth_of, kMostMapRows, kMostMapColumns);
+      numerics::sample(recipe, kernel, cores(), source, kMostMapRows, kMostMapColumns);
   const numerics::Record& record = mapped.sample.record;
   const MapPicture picture{
       "map", fmt::format("Error of {} on {}", record.kernel, reference::to_string(recipe)),
@@ -121,11 +116,13 @@ int run(Options& options) {
   const reference::Recipe recipe = recipe_of(options.what, options.choice);
   const kernels::Kernel& kernel = options.choice.for_shape(reference::shape_of(recipe));
 
+  const reference::TruthSource source = truth_from(options.truth);
   const bool mapped = !options.full_map.empty();
   if (mapped)
     require_map(options, recipe);
-  const numerics::Record record = mapped ? measured_with_map(options, recipe, kernel)
-                                         : numerics::measure(recipe, kernel, cores());
+  const numerics::Record record =
+      mapped ? measured_with_map(options, recipe, kernel, source)
+             : numerics::measure(recipe, kernel, cores(), numerics::kChunkBytes, source);
   if (!options.out.empty())
     write_tensors(options.out, recipe, kernel);
 
@@ -160,6 +157,10 @@ Command add_run(CLI::App& program) {
   app->add_option("--full-map", options->full_map,
                   "FILE.png or FILE.svg: where in the whole output the error is, as a picture; all "
                   "rows are made, run and certified at once");
+  app->add_option("--truth", options->truth,
+                  "Who makes the exact answer: cpu, gpu, or auto, which takes a GPU for whole "
+                  "matrices where one is")
+      ->capture_default_str();
   app->add_flag("--json", options->json, "One record instead of text");
   return {app, [options] { return run(*options); }};
 }

@@ -1,4 +1,4 @@
-/// fa1lab run RECIPE [--kernel K] [--json]: one run on one kernel: verdict, worst element, timing.
+/// fa1lab run RECIPE [--kernel K] [--truth auto|cpu|gpu] [--json]: one run on one kernel: verdict, worst element, timing.
 #pragma once
 
 #include "reports/command.hpp"

@@ -77,6 +77,8 @@ TEST_CASE("bad input is one line that says what would be right, and status 2", "
       {"repro 'n_kv=1000000000 d=256'", "take the keys in chunks"},
       {"run 'scale=nan'", "scale=nan: want a finite"},
       {"run 'd=257'", "d=257"},
+      {"run n_q=1 --truth tea-leaves",
+       "--truth 'tea-leaves' is unknown; want one of auto, cpu, gpu"},
       {"run 'n_q=1' --kernel fa3", "kernel 'fa3' is unknown"},
       {"run 'd=256' --kernel fa1.Br32xBc32", "d=256"},
       {"list", "LIST is required"},
@@ -220,6 +222,22 @@ TEST_CASE("what this machine lacks is status 3", "[reports][quick]") {
   CHECK(no_gnuplot.status == 3);
   CHECK_THAT(no_gnuplot.out, ContainsSubstring("gnuplot-nox"));
   CHECK(lines(no_gnuplot.out) == 1);
+}
+
+TEST_CASE("the truth comes from a GPU where one is asked for, and its lack is status 3",
+          "[reports][cuda][quick]") {
+  const Answer by_gpu = fa1lab("run 'n_q=3 n_kv=70 d=5' --truth gpu");
+  const Answer by_cpu = fa1lab("run 'n_q=3 n_kv=70 d=5' --truth cpu");
+
+  CAPTURE(by_gpu.out);
+  if (by_gpu.status == 3) {
+    CHECK_THAT(by_gpu.out, StartsWith("fa1lab: --truth gpu: "));
+    CHECK(lines(by_gpu.out) == 1);
+  } else {
+    CHECK(by_gpu.status == 0);
+    CHECK_THAT(by_gpu.out, ContainsSubstring("truth     double-double, in tiles\n"));
+  }
+  CHECK_THAT(by_cpu.out, ContainsSubstring("truth     double-double\n"));
 }
 
 #if defined(__x86_64__)
