@@ -508,11 +508,19 @@ PartialTruth certify_on_device(const Problem& problem, unsigned threads, DeviceT
 } // namespace
 
 std::string certify_cuda_obstacle() {
-  int count = 0;
+  int count = 0, bytes = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess)
     return std::string("no CUDA device: ") + cudaGetErrorString(status);
-  return count == 0 ? "no CUDA device is present" : "";
+  if (count == 0)
+    return "no CUDA device is present";
+  require(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+          "cudaDeviceGetAttribute");
+  if (bytes < static_cast<int>(sizeof(Shared)))
+    return "the device has " + std::to_string(bytes / 1024) +
+           " KiB of shared memory for a block; the truth takes " +
+           std::to_string(sizeof(Shared) / 1024);
+  return "";
 }
 
 Truth certify_cuda(const Problem& problem, unsigned threads, DeviceTimes* times) {

@@ -4,8 +4,10 @@
 ///           tile::certify_tiles. Rows that the tiles do not cover come from certify() itself
 /// Shapes    as in problem.hpp
 /// Error     as in certified_tiles.hpp
-/// Memory    on the device 8 (n_q + n_kv) (d + 32) + 8 n_kv (dv + 64) + 24 n_q dv bytes for each
-///           batch-head, about; copies of the floats beside it
+/// Needs     a device with 228 KiB of shared memory for a block (an H100 or H200), and on it
+///           8 (n_q + n_kv) d + 8 n_kv dv + 24 n_q dv bytes for each batch-head, d padded to a
+///           multiple of 8 and dv to one of 64, beside the floats. More than 64 columns of V cost
+///           the scores again, for every 64
 /// Errors    DeviceError from a CUDA call, and in a build without CUDA
 #pragma once
 

@@ -6,13 +6,17 @@
 
 namespace fa1::reference {
 
-bool made_by_gpu(const Shape& shape, TruthSource source) {
-  if (source != TruthSource::automatic)
-    return source == TruthSource::gpu;
+bool worth_a_gpu(const Shape& shape) {
   const double work = static_cast<double>(shape.batch_heads) * static_cast<double>(shape.n_q) *
                       static_cast<double>(shape.n_kv) * static_cast<double>(shape.d + shape.dv);
   return work >= kWorthAGpu && shape.batch_heads * shape.n_q >= kRowsForAGpu &&
-         fits_memory(shape, shape.n_kv) && certify_cuda_obstacle().empty();
+         fits_memory(shape, shape.n_kv);
+}
+
+bool made_by_gpu(const Shape& shape, TruthSource source) {
+  if (source != TruthSource::automatic)
+    return source == TruthSource::gpu;
+  return worth_a_gpu(shape) && certify_cuda_obstacle().empty();
 }
 
 Truth truth_of(const Problem& problem, TruthSource source, unsigned threads) {

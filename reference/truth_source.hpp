@@ -2,9 +2,9 @@
 ///
 /// truth_of     by certify() or by certify_cuda(); both enclose the exact answer, each with a radius
 ///              of its own
-/// made_by_gpu  what `automatic` comes to: a GPU is there, all keys fit into memory at once, there are
-///              rows enough to keep it busy (kRowsForAGpu), and the problem is so large (kWorthAGpu)
-///              that its start and the copies pay
+/// worth_a_gpu  are there rows enough to keep a GPU busy (kRowsForAGpu), is the problem so large
+///              (kWorthAGpu) that its start and the copies pay, and do all keys fit into memory?
+/// made_by_gpu  by the GPU? `automatic`: where one is and the problem is worth it
 /// Errors       DeviceError where a GPU is asked for that is not there, or fails
 #pragma once
 
@@ -19,6 +19,8 @@ enum class TruthSource { automatic, cpu, gpu };
 /// Multiply-adds: some seconds of certify() on one core.
 inline constexpr double kWorthAGpu = 0x1p33;
 inline constexpr std::int64_t kRowsForAGpu = 1024;
+
+bool worth_a_gpu(const Shape& shape);
 
 bool made_by_gpu(const Shape& shape, TruthSource source);
 

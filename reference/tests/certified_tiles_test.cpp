@@ -290,15 +290,15 @@ TEST_CASE("the anchor of a tile lies where the derivation wants it", "[reference
 }
 
 TEST_CASE("a GPU is chosen for whole matrices alone, and only where one is", "[reference][quick]") {
-  const bool present = certify_cuda_obstacle().empty();
   const Shape whole{1, 65536, 65536, 64, 64}, few_rows{1, 32, 16777216, 64, 64},
       small{1, 2048, 1024, 64, 64}, beyond_memory{1, 65536, 65536000, 64, 64};
 
-  CHECK(made_by_gpu(whole, TruthSource::automatic) == present);
+  CHECK(worth_a_gpu(whole));
+  CHECK(!worth_a_gpu(few_rows));
+  CHECK(!worth_a_gpu(small));
+  CHECK(!worth_a_gpu(beyond_memory));
+  CHECK(made_by_gpu(whole, TruthSource::automatic) == certify_cuda_obstacle().empty());
   CHECK(!made_by_gpu(whole, TruthSource::cpu));
-  CHECK(!made_by_gpu(few_rows, TruthSource::automatic));
-  CHECK(!made_by_gpu(small, TruthSource::automatic));
-  CHECK(!made_by_gpu(beyond_memory, TruthSource::automatic));
   CHECK(made_by_gpu(small, TruthSource::gpu));
 }
 
