@@ -2,6 +2,7 @@
 // recipe, a line to paste, and RapidCheck's own string.
 //
 // The tests are made from the table in invariants.cpp, so a new law is tested without a word here.
+#include "kernels/launch.hpp"
 #include "properties/property.hpp"
 
 #include <catch2/catch_test_macros.hpp>
