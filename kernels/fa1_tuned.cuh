@@ -21,6 +21,7 @@
 /// Error     numerics/bounds.hpp, Order::every_tile, as fa1.cuh
 /// Special   as fa1.cuh; no keys leave the carries as they are
 /// Differs   from fa1: query blocks outside and tiles inside, so O, l and m are read and written once
+/// Speed     reports/published/h200/tuned.md, with what it waits for
 /// Traffic   per batch-head, floats, Tr = ceil(n_q / Br): reads Q n_q D, K Tr n_kv D, V Tr n_kv D,
 ///           O n_q D, l n_q, m n_q; writes O n_q D, l n_q, m n_q
 #pragma once
