@@ -47,69 +47,59 @@ constexpr int kThreads = kRows / kTall * kLanes; ///< [kRows / kTall][kLanes]
 constexpr int kElements = kTall * kEach;         ///< of O that a thread has
 constexpr int kPitch = kRows + 2;                ///< two more against bank conflicts
 
-constexpr int kChunk = 64;   ///< dimensions of Q and K in shared memory at once
-constexpr int kUnrolled = 8; ///< dimensions are padded to a multiple
-
-struct Factors {
-  double q[kChunk][kRows];
-  double k[kChunk][kKeys];
+template <int Chunk> struct ChunkBuffers {
+  double q[2][Chunk][kRows];
+  double k[2][Chunk][kKeys];
 };
 
-struct Shared {
-  Factors factors;
+template <int Chunk> struct Shared {
+  ChunkBuffers<Chunk> chunk;
   double v[kKeys][kColumns];
   double w_hi[kKeys][kPitch]; ///< arguments, then weights
   double w_lo[kKeys][kPitch];
-  double B[kElements][kThreads]; ///< each thread's own: sum w |v|
+  double2 N[kElements][kThreads]; ///< each thread's own: sum w v
+  double B[kElements][kThreads];  ///< and sum w |v|
   double2 table[kSteps];
 };
 
-/// What a thread is, and how Q and K come into shared memory.
-class Block {
+/// What a thread is, and the chunks of Q and K as they pass through shared memory.
+template <int Chunk> class Block {
 public:
-  __device__ Block(const Device& device, Factors& factors)
+  __device__ Block(const Device& device, ChunkBuffers<Chunk>& buffers)
       : lane(static_cast<int>(threadIdx.x) % kLanes),
         top(static_cast<int>(threadIdx.x) / kLanes * kTall),
-        first(static_cast<std::int64_t>(blockIdx.x) * kRows), bh(blockIdx.z), a(device), s(factors),
-        d(static_cast<int>(device.padded.d)), chunks((d + kChunk - 1) / kChunk) {
-    if (chunks == 1)
-      fetch_queries(0);
-    fetch_ahead(0);
-  }
-
-  /// With one chunk Q stays, and a tile's K may come as soon as nobody reads the one before.
-  __device__ void fetch_ahead(std::int64_t tile) {
-    if (chunks == 1 && tile < a.tiles)
-      fetch_keys(tile, 0);
+        first(static_cast<std::int64_t>(blockIdx.x) * kRows), bh(blockIdx.z), a(device), s(buffers),
+        chunks(static_cast<int>(device.padded.d / Chunk)) {
+    fetch_chunk(0);
     __pipeline_commit();
   }
 
-  /// step(q, k) for every dimension of a tile's keys. `then` runs once all threads have left the tile
-  /// before.
+  /// step(q, k) for every dimension of a tile's keys, while the next chunk is on its way. `then` runs
+  /// once all threads have left the tile before; what it fetches is there after this tile's last
+  /// dimension and a wait.
   template <class Step, class Then>
   __device__ void over_dimensions(std::int64_t tile, Step step, Then then) {
     for (int c = 0; c < chunks; ++c) {
-      if (chunks > 1) {
-        __syncthreads(); // nobody reads the chunk before any more
-        fetch_queries(c);
-        fetch_keys(tile, c);
-        __pipeline_commit();
-      }
+      const std::int64_t now = tile * chunks + c;
       __pipeline_wait_prior(0);
-      __syncthreads();
+      __syncthreads(); // the chunk is there, and nobody reads any more what is fetched next
       if (c == 0)
         then();
-      for (int from = 0; from < width(c); from += kUnrolled)
-#pragma unroll
-        for (int i = from; i < from + kUnrolled; ++i) {
-          const double2 q0 = *reinterpret_cast<const double2*>(&s.q[i][top]);
-          const double2 q1 = *reinterpret_cast<const double2*>(&s.q[i][top + 2]);
-          const double2 k0 = *reinterpret_cast<const double2*>(&s.k[i][2 * lane]);
-          const double2 k1 = *reinterpret_cast<const double2*>(&s.k[i][2 * lane + kKeys / 2]);
-          const double qs[kTall] = {q0.x, q0.y, q1.x, q1.y};
-          const double ks[kEach] = {k0.x, k0.y, k1.x, k1.y};
-          step(qs, ks);
-        }
+      if (now + 1 < a.tiles * chunks)
+        fetch_chunk(now + 1);
+      __pipeline_commit();
+      const auto& q = s.q[now & 1];
+      const auto& k = s.k[now & 1];
+#pragma unroll 4
+      for (int i = 0; i < Chunk; ++i) {
+        const double2 q0 = *reinterpret_cast<const double2*>(&q[i][top]);
+        const double2 q1 = *reinterpret_cast<const double2*>(&q[i][top + 2]);
+        const double2 k0 = *reinterpret_cast<const double2*>(&k[i][2 * lane]);
+        const double2 k1 = *reinterpret_cast<const double2*>(&k[i][2 * lane + kKeys / 2]);
+        const double qs[kTall] = {q0.x, q0.y, q1.x, q1.y};
+        const double ks[kEach] = {k0.x, k0.y, k1.x, k1.y};
+        step(qs, ks);
+      }
     }
   }
 
@@ -119,35 +109,32 @@ public:
   const std::int64_t first, bh;
 
 private:
-  __device__ int width(int c) const { return min(kChunk, d - c * kChunk); }
-
-  __device__ void fetch_queries(int c) {
-    const double* const from = a.padded.Q + (bh * d + c * kChunk) * a.padded.n_q + first;
-    for (int i = static_cast<int>(threadIdx.x); i < width(c) * kRows / 2; i += kThreads) {
-      const int row = i / (kRows / 2), at = i % (kRows / 2) * 2;
-      __pipeline_memcpy_async(&s.q[row][at], from + row * a.padded.n_q + at, 16);
-    }
-  }
-
-  __device__ void fetch_keys(std::int64_t tile, int c) {
-    const double* const from = a.padded.K + (bh * d + c * kChunk) * a.padded.n_kv + tile * kKeys;
-    for (int i = static_cast<int>(threadIdx.x); i < width(c) * kKeys / 2; i += kThreads) {
-      const int row = i / (kKeys / 2), at = i % (kKeys / 2) * 2;
-      __pipeline_memcpy_async(&s.k[row][at], from + row * a.padded.n_kv + at, 16);
+  /// Chunk `step` of all tiles into its half of the buffers.
+  __device__ void fetch_chunk(std::int64_t step) {
+    const std::int64_t tile = step / chunks, from = step % chunks * Chunk;
+    const Matrices& p = a.padded;
+    const double* const Q = p.Q + (bh * p.d + from) * p.n_q + first;
+    const double* const K = p.K + (bh * p.d + from) * p.n_kv + tile * kKeys;
+    const int half = static_cast<int>(step & 1);
+    static_assert(kRows == kKeys);
+    for (int i = static_cast<int>(threadIdx.x); i < Chunk * kRows / 2; i += kThreads) {
+      const int c = i / (kRows / 2), at = i % (kRows / 2) * 2;
+      __pipeline_memcpy_async(&s.q[half][c][at], Q + c * p.n_q + at, 16);
+      __pipeline_memcpy_async(&s.k[half][c][at], K + c * p.n_kv + at, 16);
     }
   }
 
   const Device& a;
-  Factors& s;
-  const int d, chunks;
+  ChunkBuffers<Chunk>& s;
+  const int chunks;
 };
 
 __device__ double from_lane(double x, int step) { return __shfl_xor_sync(kWholeWarp, x, step); }
 
 /// M^ of each row: the largest score in plain double.
-__global__ void __launch_bounds__(kThreads) find_maxima(Device device) {
+template <int Chunk> __global__ void __launch_bounds__(kThreads) find_maxima(Device device) {
   extern __shared__ double2 raw[];
-  Block block(device, *reinterpret_cast<Factors*>(raw));
+  Block<Chunk> block(device, *reinterpret_cast<ChunkBuffers<Chunk>*>(raw));
   double largest[kTall];
   for (double& x : largest)
     x = kNoScore;
@@ -161,8 +148,6 @@ __global__ void __launch_bounds__(kThreads) find_maxima(Device device) {
           dot[r][i] = std::fma(q[r], k[i], dot[r][i]);
     };
     block.over_dimensions(tile, step, [] {});
-    __syncthreads();
-    block.fetch_ahead(tile + 1);
 #pragma unroll
     for (int i = 0; i < kEach; ++i)
       if (tile * kKeys + key_of(block.lane, i) < device.n_kv)
@@ -202,17 +187,19 @@ __device__ void load_values(const double* from, int lane, double* to) {
   to[0] = a.x, to[1] = a.y, to[2] = b.x, to[3] = b.y;
 }
 
-__global__ void __launch_bounds__(kThreads, 1) certify_rows(Device device) {
+template <int Chunk> __global__ void __launch_bounds__(kThreads, 1) certify_rows(Device device) {
   extern __shared__ double2 raw[];
-  auto& s = *reinterpret_cast<Shared*>(raw);
-  Block block(device, s.factors);
+  auto& s = *reinterpret_cast<Shared<Chunk>*>(raw);
+  Block<Chunk> block(device, s.chunk);
   const int lane = block.lane, top = block.top, me = static_cast<int>(threadIdx.x);
   for (int i = me; i < kSteps; i += kThreads)
     s.table[i] = {device.table[i].hi, device.table[i].lo};
   const Pair* const table = reinterpret_cast<const Pair*>(s.table);
-  for (int e = 0; e < kElements; ++e)
+  for (int e = 0; e < kElements; ++e) {
+    s.N[e][me] = {0.0, 0.0};
     s.B[e][me] = 0.0;
-  Pair N[kTall][kEach], L[kTall], largest[kTall];
+  }
+  Pair L[kTall], largest[kTall];
 #pragma unroll
   for (int r = 0; r < kTall; ++r)
     largest[r] = {kNoScore, 0.0};
@@ -244,7 +231,6 @@ __global__ void __launch_bounds__(kThreads, 1) certify_rows(Device device) {
         const int j = i / (kColumns / 2), at = i % (kColumns / 2) * 2;
         __pipeline_memcpy_async(&s.v[j][at], V + j * p.dv + at, 16);
       }
-      __pipeline_commit();
     });
 
     // Arguments wait in shared memory, where the weights take their place: fewer registers.
@@ -280,10 +266,9 @@ __global__ void __launch_bounds__(kThreads, 1) certify_rows(Device device) {
     }
     __pipeline_wait_prior(0);
     __syncthreads(); // weights and values are there
-    block.fetch_ahead(tile + 1);
 
     double b[kTall][kEach] = {};
-#pragma unroll 8
+#pragma unroll 4
     for (int j = 0; j < kKeys; ++j) {
       double w[kTall], v[kEach];
       load(&s.w_hi[j][top], w);
@@ -294,15 +279,17 @@ __global__ void __launch_bounds__(kThreads, 1) certify_rows(Device device) {
         for (int i = 0; i < kEach; ++i)
           b[r][i] = std::fma(w[r], std::fabs(v[i]), b[r][i]);
     }
+    double anchor[kTall][kEach];
 #pragma unroll
     for (int r = 0; r < kTall; ++r)
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
         s.B[r * kEach + i][me] += b[r][i];
-        acc[r][i] = anchor_of(b[r][i]);
+        anchor[r][i] = anchor_of(b[r][i]);
+        acc[r][i] = anchor[r][i];
         lo[r][i] = 0.0;
       }
-#pragma unroll 4
+#pragma unroll 2
     for (int j = 0; j < kKeys; ++j) {
       double w[kTall], w_lo[kTall], v[kEach];
       load(&s.w_hi[j][top], w);
@@ -319,8 +306,11 @@ __global__ void __launch_bounds__(kThreads, 1) certify_rows(Device device) {
 #pragma unroll
     for (int r = 0; r < kTall; ++r)
 #pragma unroll
-      for (int i = 0; i < kEach; ++i)
-        N[r][i] = grown(N[r][i], since_anchor(acc[r][i]), lo[r][i]);
+      for (int i = 0; i < kEach; ++i) {
+        double2& at = s.N[r * kEach + i][me];
+        const Pair N = grown({at.x, at.y}, acc[r][i] - anchor[r][i], lo[r][i]);
+        at = {N.hi, N.lo};
+      }
   }
 
 #pragma unroll
@@ -337,13 +327,13 @@ __global__ void __launch_bounds__(kThreads, 1) certify_rows(Device device) {
     const std::int64_t at = block.bh * device.n_q + q;
     if (lane == 0 && blockIdx.y == 0)
       device.sums[at] = {L[r], largest[r]};
-#pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const std::int64_t c = static_cast<std::int64_t>(blockIdx.y) * kColumns + key_of(lane, i);
       if (c >= device.dv)
         continue;
+      const double2 N = s.N[r * kEach + i][me];
       const Result o =
-          output(N[r][i], s.B[r * kEach + i][me], L[r], block.row(r).eta, device.tiles);
+          output({N.x, N.y}, s.B[r * kEach + i][me], L[r], block.row(r).eta, device.tiles);
       device.O[at * device.dv + c] = {o.hi, o.lo, o.radius};
     }
   }
@@ -426,6 +416,7 @@ private:
 
 std::int64_t up_to(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
 
+template <int Chunk>
 void run(const Device& device, std::int64_t batch_heads, bool shifted, DeviceTimes& times) {
   const auto launch = [&](auto* kernel, const char* name, int bytes, std::int64_t groups) {
     require(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
@@ -438,8 +429,9 @@ void run(const Device& device, std::int64_t batch_heads, bool shifted, DeviceTim
     return time.seconds(name);
   };
   if (shifted)
-    times.maxima = launch(&find_maxima, "find_maxima", sizeof(Factors), 1);
-  times.tiles = launch(&certify_rows, "certify_rows", sizeof(Shared), device.padded.dv / kColumns);
+    times.maxima = launch(&find_maxima<Chunk>, "find_maxima", sizeof(ChunkBuffers<Chunk>), 1);
+  times.tiles = launch(&certify_rows<Chunk>, "certify_rows", sizeof(Shared<Chunk>),
+                       device.padded.dv / kColumns);
 }
 
 PartialTruth certify_on_device(const Problem& problem, unsigned threads, DeviceTimes& times) {
@@ -452,7 +444,7 @@ PartialTruth certify_on_device(const Problem& problem, unsigned threads, DeviceT
     return finished(plan, std::move(O), sums, shifts, threads);
 
   const std::int64_t n_q = up_to(shape.n_q, 64), n_kv = up_to(shape.n_kv, kKeys),
-                     d = up_to(std::max<std::int64_t>(shape.d, 1), kUnrolled),
+                     d = up_to(std::max<std::int64_t>(shape.d, 1), 32),
                      dv = up_to(std::max<std::int64_t>(shape.dv, 1), kColumns),
                      bh = shape.batch_heads;
   DeviceArray<double> Q(bh * d * n_q), K(bh * d * n_kv), V(bh * n_kv * dv);
@@ -493,7 +485,7 @@ PartialTruth certify_on_device(const Problem& problem, unsigned threads, DeviceT
                       rows.data(),
                       row_sums.data(),
                       outputs.data()};
-  run(device, bh, plan.shifted, times);
+  run<8>(device, bh, plan.shifted, times);
   outputs.copy_to(O.data(), O.elements().size());
   row_sums.copy_to(sums.data(), sums.size());
   std::vector<Row> used(static_cast<std::size_t>(bh * n_q));
@@ -516,10 +508,10 @@ std::string certify_cuda_obstacle() {
     return "no CUDA device is present";
   require(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
           "cudaDeviceGetAttribute");
-  if (bytes < static_cast<int>(sizeof(Shared)))
+  if (bytes < static_cast<int>(sizeof(Shared<8>)))
     return "the device has " + std::to_string(bytes / 1024) +
            " KiB of shared memory for a block; the truth takes " +
-           std::to_string(sizeof(Shared) / 1024);
+           std::to_string(sizeof(Shared<8>) / 1024);
   return "";
 }
 

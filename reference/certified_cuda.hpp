@@ -4,9 +4,9 @@
 ///           tile::certify_tiles. Rows that the tiles do not cover come from certify() itself
 /// Shapes    as in problem.hpp
 /// Error     as in certified_tiles.hpp
-/// Needs     a device with 228 KiB of shared memory for a block (an H100 or H200), and on it
+/// Needs     a device with 218 KiB of shared memory for a block (an H100 or H200), and on it
 ///           8 (n_q + n_kv) d + 8 n_kv dv + 24 n_q dv bytes for each batch-head, d padded to a
-///           multiple of 8 and dv to one of 64, beside the floats. More than 64 columns of V cost
+///           multiple of 32 and dv to one of 64, beside the floats. More than 64 columns of V cost
 ///           the scores again, for every 64
 /// Errors    DeviceError from a CUDA call, and in a build without CUDA
 #pragma once

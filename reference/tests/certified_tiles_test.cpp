@@ -290,7 +290,7 @@ TEST_CASE("the anchor of a tile lies where the derivation wants it", "[reference
 }
 
 TEST_CASE("a GPU is chosen for whole matrices alone, and only where one is", "[reference][quick]") {
-  const Shape whole{1, 65536, 65536, 64, 64}, few_rows{1, 32, 16777216, 64, 64},
+  const Shape whole{1, 65536, 65536, 64, 64}, few_rows{1, 32, 4194304, 64, 64},
       small{1, 2048, 1024, 64, 64}, beyond_memory{1, 65536, 65536000, 64, 64};
 
   CHECK(worth_a_gpu(whole));
