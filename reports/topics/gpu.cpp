@@ -1,6 +1,7 @@
 #include "reports/topics/gpu.hpp"
 
 #include "reports/build_runs.hpp"
+#include "reports/command.hpp"
 #include "reports/environment.hpp"
 #include "reports/topics/parts.hpp"
 

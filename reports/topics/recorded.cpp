@@ -89,7 +89,8 @@ void measure(Input& input) {
   const reference::Problem problem = reference::make_problem(recipe);
   numerics::RowSums sums;
   sums.add(problem, reference::certify(problem),
-           numerics::online_softmax(problem, kernel.arithmetic));
+           numerics::online_softmax(problem, kernel.arithmetic),
+           [](std::int64_t, const numerics::JudgedRow&) {});
   input.rows = sums.result();
   input.new_maxima = mean_new_maxima(problem, kernel.Bc);
 }
