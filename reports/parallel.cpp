@@ -157,7 +157,7 @@ in_processes(std::size_t count, const std::function<std::string(std::size_t)>& j
       done(head.job);
     }
   };
-  do {
+  while (!workers.empty() || !counter.exhausted(count)) {
     while (workers.size() < cores() && !counter.exhausted(count))
       workers.push_back(hire(workers, count, counter, job));
     std::vector<pollfd> waiting;
@@ -185,7 +185,7 @@ in_processes(std::size_t count, const std::function<std::string(std::size_t)>& j
       }
       workers.erase(workers.begin() + static_cast<std::ptrdiff_t>(w));
     }
-  } while (!workers.empty() || !counter.exhausted(count));
+  }
   if (!failure.empty())
     throw std::runtime_error(failure);
   return texts;

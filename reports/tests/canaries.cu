@@ -1,5 +1,7 @@
 #include "reports/tests/canaries.cuh"
 
+#include "kernels/simt/cuda_vocabulary.hpp"
+
 #include <cuda_runtime.h>
 
 namespace fa1::reports::tests {
@@ -25,6 +27,17 @@ __global__ void leaves_half_a_warp_behind(float* out) {
   out[threadIdx.x] = 1.0f;
 }
 
+__global__ void one_warp_hands_over(float* out) {
+  __shared__ float word[kThreads / 2];
+  if (threadIdx.x < kThreads / 2) {
+    word[threadIdx.x] = static_cast<float>(threadIdx.x);
+    fa1_barrier_arrive(1, kThreads);
+  } else {
+    fa1_barrier_sync(1, kThreads);
+    out[threadIdx.x - kThreads / 2] = word[threadIdx.x - kThreads / 2];
+  }
+}
+
 } // namespace
 
 bool run_canary(std::string_view tool) {
@@ -46,6 +59,20 @@ bool run_canary(std::string_view tool) {
   cudaFree(in);
   cudaFree(out);
   return known;
+}
+
+bool hands_over_by_named_barriers() {
+  constexpr int kWords = kThreads / 2;
+  float* out = nullptr;
+  float words[kWords] = {};
+  cudaMalloc(&out, sizeof words);
+  one_warp_hands_over<<<1, kThreads>>>(out);
+  const bool copied = cudaMemcpy(words, out, sizeof words, cudaMemcpyDeviceToHost) == cudaSuccess;
+  cudaFree(out);
+  for (int i = 0; i < kWords; ++i)
+    if (words[i] != static_cast<float>(i))
+      return false;
+  return copied;
 }
 
 } // namespace fa1::reports::tests

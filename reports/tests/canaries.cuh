@@ -11,4 +11,8 @@ namespace fa1::reports::tests {
 /// does not reach. False for any other name.
 bool run_canary(std::string_view tool);
 
+/// A right kernel: one warp writes words of shared memory and arrives at a named barrier, another waits
+/// there and reads them. True where it read what was written.
+bool hands_over_by_named_barriers();
+
 } // namespace fa1::reports::tests

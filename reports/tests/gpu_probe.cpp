@@ -1,7 +1,9 @@
 // What compute-sanitizer watches: every kernel instance of the GPU on small shapes, or a canary.
 //
-//   fa1_gpu_probe kernels        all instances with nvcc's defaults; prints how many launches there were
-//   fa1_gpu_probe canary TOOL    the kernel that TOOL must report
+//   fa1_gpu_probe kernels          all instances with nvcc's defaults; prints how many launches there were
+//   fa1_gpu_probe block-barriers   those of them without named barriers
+//   fa1_gpu_probe canary TOOL      the kernel that TOOL must report
+//   fa1_gpu_probe named-barriers   a right kernel whose threads hand a word over by bar.arrive and bar.sync
 #include "kernels/kernel.hpp"
 #include "kernels/launch.hpp"
 #include "reference/recipe.hpp"
@@ -21,11 +23,12 @@ reference::Problem small_problem(int n_q, int n_kv, int d) {
                                                          " d=" + std::to_string(d) + " seed=1"));
 }
 
-int run_kernels() {
+int run_kernels(bool named_barriers_too) {
   kernels::set_device_memory(kernels::DeviceMemory::exact);
   int launches = 0;
   for (const kernels::Kernel& kernel : kernels::all_kernels()) {
-    if (kernel.backend != kernels::Backend::cuda || kernel.D > 64)
+    if (kernel.backend != kernels::Backend::cuda || kernel.D > 64 ||
+        (kernel.variant == "fa1_pipelined" && !named_barriers_too))
       continue;
     const int d = kernel.D == 1 ? 1 : kernel.D - 1; // its last column is padding
     // One ragged tile, and whole tiles with a ragged end.
@@ -51,11 +54,14 @@ int main(int argc, char** argv) {
     return 3;
   }
   const std::string_view word = argc > 1 ? argv[1] : "";
-  if (word == "kernels" && argc == 2)
-    return run_kernels();
+  if ((word == "kernels" || word == "block-barriers") && argc == 2)
+    return run_kernels(word == "kernels");
+  if (word == "named-barriers" && argc == 2)
+    return reports::tests::hands_over_by_named_barriers() ? 0 : 1;
   if (word == "canary" && argc == 3 && reports::tests::run_canary(argv[2]))
     return 0;
-  std::fprintf(stderr,
-               "usage: fa1_gpu_probe kernels | canary memcheck|racecheck|initcheck|synccheck\n");
+  std::fputs("usage: fa1_gpu_probe kernels | block-barriers | named-barriers | canary "
+             "memcheck|racecheck|initcheck|synccheck\n",
+             stderr);
   return 2;
 }
