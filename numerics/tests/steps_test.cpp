@@ -39,7 +39,7 @@ constexpr std::string_view kByHand =
 const std::vector<std::string>& one_of_each() {
   static const std::vector<std::string> ids{
       "fa1.Br4xBc2",          "fa1_element.Br16xBc1",  "fa1_paper.Br4xBc2",
-      "fa1_deferred.Br4xBc2", "fa1_pipelined.Br4xBc2", "fa1_tuned.Br32xBc4",
+      "fa1_deferred.Br4xBc2", "fa1_pipelined.Br4xBc2", "fa1_tuned.Br32xBc16",
       "fa2.Br4xBc2",          "standard.Br4xBc2",      "online_softmax.Br4xBc2",
       "split_kv.Br4xBc2",     "lazy_rescale.Br4xBc2"};
   return ids;

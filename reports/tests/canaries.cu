@@ -8,6 +8,8 @@ namespace fa1::reports::tests {
 namespace {
 
 constexpr int kThreads = 64;
+constexpr int kRounds = 4;
+constexpr unsigned kWritten = 1, kRead = 2; // named barriers
 
 __global__ void writes_past_the_end(float* out) { out[threadIdx.x + 1] = 1.0f; }
 
@@ -29,13 +31,18 @@ __global__ void leaves_half_a_warp_behind(float* out) {
 
 __global__ void one_warp_hands_over(float* out) {
   __shared__ float word[kThreads / 2];
-  if (threadIdx.x < kThreads / 2) {
-    word[threadIdx.x] = static_cast<float>(threadIdx.x);
-    fa1_barrier_arrive(1, kThreads);
-  } else {
-    fa1_barrier_sync(1, kThreads);
-    out[threadIdx.x - kThreads / 2] = word[threadIdx.x - kThreads / 2];
-  }
+  for (int round = 0; round < kRounds; ++round)
+    if (threadIdx.x < kThreads / 2) {
+      if (round > 0)
+        fa1_barrier_sync(kRead, kThreads);
+      word[threadIdx.x] = static_cast<float>(threadIdx.x + round);
+      fa1_barrier_arrive(kWritten, kThreads);
+    } else {
+      fa1_barrier_sync(kWritten, kThreads);
+      out[threadIdx.x - kThreads / 2] = word[threadIdx.x - kThreads / 2];
+      if (round + 1 < kRounds)
+        fa1_barrier_arrive(kRead, kThreads);
+    }
 }
 
 } // namespace
@@ -70,7 +77,7 @@ bool hands_over_by_named_barriers() {
   const bool copied = cudaMemcpy(words, out, sizeof words, cudaMemcpyDeviceToHost) == cudaSuccess;
   cudaFree(out);
   for (int i = 0; i < kWords; ++i)
-    if (words[i] != static_cast<float>(i))
+    if (words[i] != static_cast<float>(i + kRounds - 1))
       return false;
   return copied;
 }

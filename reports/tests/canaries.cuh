@@ -12,7 +12,8 @@ namespace fa1::reports::tests {
 bool run_canary(std::string_view tool);
 
 /// A right kernel: one warp writes words of shared memory and arrives at a named barrier, another waits
-/// there and reads them. True where it read what was written.
+/// there, reads them, and arrives at a second one where the first waits before it writes the next. True
+/// where it read what was written.
 bool hands_over_by_named_barriers();
 
 } // namespace fa1::reports::tests
