@@ -702,7 +702,7 @@ TEST_CASE("what a plug-in does wrong is status 1, with a line that does it again
   }));
   CAPTURE(example.name);
 
-  const Answer answer = fa1lab("check --cases 5 --timeout 0.2 --plugin " FA1_PLUGINS +
+  const Answer answer = fa1lab("check --cases 12 --timeout 0.2 --plugin " FA1_PLUGINS +
                                std::string(example.name) + ".so");
 
   CAPTURE(answer.out);
