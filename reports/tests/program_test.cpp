@@ -792,7 +792,7 @@ TEST_CASE("the builds of a kernel are compared", "[reports][deep]") {
   }
   CHECK(rows["cpu"]["different"] == 0);
   CHECK(rows["cpu-portable"]["different"] > 0); // two right exponentials
-  CHECK(rows["cpu-portable"]["median_distance"] == 1);
+  CHECK(rows["cpu-portable"]["median_distance"] >= 1);
   CHECK(rows["cpu-portable"]["error_ratio"] > 0.8);
   CHECK(rows["cpu-portable"]["error_ratio"] < 1.1);
 }
