@@ -11,6 +11,7 @@
 #include "kernels/kernel.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fa1::kernels {
@@ -32,8 +33,11 @@ struct CudaBuild {
   bool contracted, portable;
   std::vector<Instance> instances;
 };
-/// The kernels compiled for the GPU; empty without CUDA.
-std::vector<CudaBuild> cuda_builds();
+/// The kernels compiled for the GPU, those that fit it; empty where cuda_obstacle says why.
+const std::vector<CudaBuild>& cuda_builds();
+
+/// `fa1.Br4xBc2xD8`: an id without its build.
+std::string tile_of(const Instance& instance, std::string_view variant);
 
 /// Blocks of a launch's grid in y, by the instance's plan.
 unsigned grid_y_of(const Instance& instance, const Shape& shape);

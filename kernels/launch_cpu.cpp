@@ -102,8 +102,7 @@ public:
                  {device.scratch, &accesses_[6]}}},
         scope_(arrays_) {}
 
-  void add(const simt::LaunchStats& stats, std::int64_t dynamic_shared_bytes,
-           LaunchCounts& counts) const {
+  void add(const simt::LaunchStats& stats, LaunchCounts& counts) const {
     for (std::size_t array = 0; array < accesses_.size(); ++array)
       counts.traffic.arrays[array] = {accesses_[array].loads, accesses_[array].stores};
     if (scope_.strays().loads + scope_.strays().stores != 0)
@@ -111,8 +110,7 @@ public:
     counts.barriers =
         std::max(counts.barriers, static_cast<std::int64_t>(stats.max_block_barriers));
     counts.shared_bytes =
-        std::max(counts.shared_bytes,
-                 static_cast<std::int64_t>(stats.max_shared_bytes) + dynamic_shared_bytes);
+        std::max(counts.shared_bytes, static_cast<std::int64_t>(stats.max_shared_bytes));
   }
 
 private:
@@ -168,11 +166,10 @@ void launch_cpu(const Instance& instance, const Arguments& arguments, const Laun
     config.shared_limit_bytes = std::max(config.shared_limit_bytes, config.dynamic_shared_bytes);
     const simt::LaunchStats stats = simt::launch(config, [&] { instance.step(device); });
     config.grid.y = 1;
-    config.dynamic_shared_bytes = 0;
     if (instance.plan == Plan::key_ranges)
       simt::launch(config, [&] { instance.finish(device); });
     if (counts != nullptr)
-      meter->add(stats, dynamic_shared_bytes_of(instance), *counts);
+      meter->add(stats, *counts);
   }
   complete_l(instance, arguments);
 

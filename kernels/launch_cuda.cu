@@ -1,4 +1,5 @@
-// The same kernel templates on a GPU. Only this file knows CUDA's runtime.
+// The same kernel templates on a GPU: memory, copies and launches. cuda_instances.cu has the kernels.
+#include "kernels/cuda_check.hpp"
 #include "kernels/cuda_launches.hpp"
 #include "kernels/launch.hpp"
 
@@ -13,11 +14,6 @@ namespace fa1::kernels {
 thread_local GridOfLaunch grid_of_launch;
 
 namespace {
-
-void require(cudaError_t status, const char* call) {
-  if (status != cudaSuccess)
-    throw KernelError(std::string("cuda: ") + call + ": " + cudaGetErrorString(status));
-}
 
 DeviceMemory device_memory = DeviceMemory::pooled;
 
@@ -57,8 +53,6 @@ public:
       return;
     }
     data_ = pool.of(std::max<std::size_t>(bytes_, 1));
-    // What a kernel must write before it is read, holds NaN.
-    require(cudaMemset(data_, 0xff, bytes_), "cudaMemset");
   }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
@@ -69,6 +63,11 @@ public:
 
   float* data() { return data_; }
 
+  /// What a kernel must write before it is read, holds NaN.
+  void poison() {
+    if (device_memory == DeviceMemory::pooled)
+      require(cudaMemset(data_, 0xff, bytes_), "cudaMemset");
+  }
   void copy_from(const float* host, std::int64_t rows, std::int64_t columns, std::int64_t padded) {
     if (rows == 0)
       return;
@@ -98,19 +97,7 @@ private:
   std::size_t bytes_ = 0;
 };
 
-} // namespace
-
-std::string cuda_obstacle() {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess)
-    return std::string("no CUDA device: ") + cudaGetErrorString(status);
-  return count == 0 ? "no CUDA device is present" : "";
-}
-
-void set_device_memory(DeviceMemory memory) { device_memory = memory; }
-
-std::vector<CudaBuild> cuda_builds() {
+std::vector<CudaBuild> made_builds() {
   std::vector<CudaBuild> builds{
 #define FA1_CUDA_BUILD(name, suffix, options, dimensions, contracted, portable, says)              \
   {suffix, says, contracted, portable, cuda_instances_##name()},
@@ -127,6 +114,24 @@ std::vector<CudaBuild> cuda_builds() {
   return builds;
 }
 
+} // namespace
+
+std::string cuda_obstacle() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess)
+    return std::string("no CUDA device: ") + cudaGetErrorString(status);
+  return count == 0 ? "no CUDA device is present" : "";
+}
+
+void set_device_memory(DeviceMemory memory) { device_memory = memory; }
+
+const std::vector<CudaBuild>& cuda_builds() {
+  static const std::vector<CudaBuild> builds =
+      cuda_obstacle().empty() ? made_builds() : std::vector<CudaBuild>();
+  return builds;
+}
+
 void start_cuda(const Instance& instance, const Shape& shape, const DeviceArguments& device,
                 const Launch& launch, bool resume) {
   grid_of_launch = {static_cast<unsigned>(shape.batch_heads), 1, threads_of(instance, launch), 0};
@@ -138,7 +143,6 @@ void start_cuda(const Instance& instance, const Shape& shape, const DeviceArgume
     grid_of_launch.dynamic_shared_bytes = dynamic_shared_bytes_of(instance);
     instance.step(device);
     grid_of_launch.y = 1;
-    grid_of_launch.dynamic_shared_bytes = 0;
     if (instance.plan == Plan::key_ranges)
       instance.finish(device);
   }
@@ -163,7 +167,11 @@ void launch_cuda(const Instance& instance, const Arguments& arguments, const Lau
     O.copy_from(arguments.O, q_rows, shape.dv, D);
     l.copy_from(arguments.l, q_rows, 1, 1);
     m.copy_from(arguments.m, q_rows, 1, 1);
+  } else {
+    for (DeviceArray* output : {&O, &l, &m})
+      output->poison();
   }
+  scratch.poison();
   const DeviceArguments device{Q.data(), K.data(),  V.data(),   O.data(),        l.data(),
                                m.data(), shape.n_q, shape.n_kv, arguments.scale, scratch.data()};
 

@@ -7,7 +7,10 @@ std::string cuda_obstacle() {
   return "this build has no CUDA (configure the `cuda` preset on a machine with nvcc)";
 }
 
-std::vector<CudaBuild> cuda_builds() { return {}; }
+const std::vector<CudaBuild>& cuda_builds() {
+  static const std::vector<CudaBuild> none;
+  return none;
+}
 
 void launch_cuda(const Instance&, const Arguments&, const Launch&) {
   throw KernelError("cuda: " + cuda_obstacle());

@@ -10,21 +10,16 @@ namespace fa1::kernels {
 namespace {
 
 const std::vector<Instance>& instances() {
-  static const std::vector<Instance> all = cuda_builds().front().instances;
-  return all;
+  static const std::vector<Instance> none;
+  return cuda_builds().empty() ? none : cuda_builds().front().instances;
 }
 
 const Instance& instance_at(int index) { return instances().at(static_cast<std::size_t>(index)); }
 
-std::string id_of(const Instance& instance) {
-  return std::string(instance.variant) + ".Br" + std::to_string(instance.Br) + "xBc" +
-         std::to_string(instance.Bc) + "xD" + std::to_string(instance.D);
-}
-
 std::vector<std::string> all_ids() {
   std::vector<std::string> ids;
   for (const Instance& instance : instances())
-    ids.push_back(id_of(instance));
+    ids.push_back(tile_of(instance, instance.variant));
   return ids;
 }
 

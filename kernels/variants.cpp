@@ -30,9 +30,7 @@ bool machine_contracts() {
 }
 
 std::string id_of(const Instance& instance, std::string_view variant, std::string_view suffix) {
-  return std::string(variant) + ".Br" + std::to_string(instance.Br) + "xBc" +
-         std::to_string(instance.Bc) + "xD" + std::to_string(instance.D) + "." +
-         std::string(suffix);
+  return tile_of(instance, variant) + "." + std::string(suffix);
 }
 
 /// What variants.def says of a variant and an instance does not.
@@ -181,13 +179,6 @@ void append_rewrite(std::vector<Kernel>& rewrites, InstanceTable table, std::str
   }
 }
 
-/// Empty where there is no device.
-const std::vector<CudaBuild>& usable_cuda_builds() {
-  static const std::vector<CudaBuild> builds =
-      cuda_obstacle().empty() ? cuda_builds() : std::vector<CudaBuild>();
-  return builds;
-}
-
 std::vector<Kernel> make_kernels() {
   std::vector<Kernel> kernels;
 #define FA1_TABLE(function, counted, contracted)                                                   \
@@ -195,8 +186,8 @@ std::vector<Kernel> make_kernels() {
     append_cpu(kernels, function(), counted(), (contracted) ? "cpu-fma" : "cpu");
 #include "generated_tables.inc"
 #undef FA1_TABLE
-  if (!usable_cuda_builds().empty())
-    append_cuda(kernels, usable_cuda_builds().front());
+  if (!cuda_builds().empty())
+    append_cuda(kernels, cuda_builds().front());
   return kernels;
 }
 
@@ -205,8 +196,8 @@ std::vector<Kernel> make_other_builds() {
 #define FA1_TABLE(function, counted) append_cpu(kernels, function(), counted(), "cpu-portable");
 #include "generated_portable_tables.inc"
 #undef FA1_TABLE
-  for (const CudaBuild& build : usable_cuda_builds())
-    if (&build != &usable_cuda_builds().front())
+  for (const CudaBuild& build : cuda_builds())
+    if (&build != &cuda_builds().front())
       append_cuda(kernels, build);
   return kernels;
 }
@@ -262,6 +253,11 @@ bool names(std::string_view id, const Kernel& kernel) {
 }
 
 } // namespace
+
+std::string tile_of(const Instance& instance, std::string_view variant) {
+  return std::string(variant) + ".Br" + std::to_string(instance.Br) + "xBc" +
+         std::to_string(instance.Bc) + "xD" + std::to_string(instance.D);
+}
 
 const GivenUp* Kernel::gives_up(std::string_view law) const {
   const auto found = std::ranges::find(given_up, law, &GivenUp::law);

@@ -64,10 +64,6 @@ FoundCase case_in(const Json& json) {
 
 } // namespace
 
-std::string_view name_of(Objective objective) { // the word in the file and in its name
-  return objective == Objective::error ? "error" : "bound";
-}
-
 Peak rounded(const Peak& peak) {
   return {rounded(peak.error), rounded(peak.fraction), rounded(peak.bound)};
 }

@@ -1,7 +1,7 @@
 // The GPU side of exponentials.hpp. Compiled with nvcc's default flags, as the kernels are: no -use_fast_math, so that
 // expf is the accurate one.
+#include "kernels/cuda_check.hpp"
 #include "kernels/exponentials.hpp"
-#include "kernels/kernel.hpp"
 #include "numerics/exponentials.hpp"
 
 #include <cuda_runtime.h>
@@ -13,10 +13,7 @@
 namespace fa1::numerics {
 namespace {
 
-void require(cudaError_t status, const char* call) {
-  if (status != cudaSuccess)
-    throw kernels::KernelError(std::string("cuda: ") + call + ": " + cudaGetErrorString(status));
-}
+using kernels::require;
 
 struct Expf {
   static constexpr Base kBase = Base::e;

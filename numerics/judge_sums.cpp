@@ -58,7 +58,8 @@ void RowSums::add(const reference::Problem& problem, const reference::Truth& tru
     for (std::int64_t c = 0; c < problem.shape.dv; ++c)
       condition = std::max(condition, bounds.weighted(0, r, c) / std::fabs(truth.O(0, r, c).hi));
     condition_.push_back(condition);
-    tell(r, {0, 0, 0, max_score_.back(), entropy_.back(), condition});
+    if (tell)
+      tell(r, {0, 0, 0, max_score_.back(), entropy_.back(), condition});
   }
 }
 

@@ -23,7 +23,7 @@ class RowSums {
 public:
   /// All rows of a problem of one batch-head; `tell` hears those that count, its number in the problem first.
   void add(const reference::Problem& problem, const reference::Truth& truth, const Bounds& bounds,
-           const std::function<void(std::int64_t r, const JudgedRow& row)>& tell);
+           const std::function<void(std::int64_t r, const JudgedRow& row)>& tell = {});
   RowStatistics result() const;
 
 private:

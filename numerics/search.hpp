@@ -46,7 +46,9 @@
 namespace fa1::numerics {
 
 enum class Objective { error, bound };
-std::string_view name_of(Objective objective);
+constexpr std::string_view name_of(Objective objective) {
+  return objective == Objective::error ? "error" : "bound";
+}
 
 /// One run with what judges it.
 struct JudgedRun {

@@ -51,7 +51,8 @@ class SweepError : public std::runtime_error {
 
 inline constexpr std::int64_t kChunkBytes = std::int64_t{16} << 20;
 
-/// Results do not depend on `threads`; of `chunk_bytes`, only the truth's last bits and radius do.
+/// Results do not depend on `threads`; of `chunk_bytes` and `source`, only the truth's last bits and radius do.
+/// Where a GPU makes the truth, all keys come at once.
 Record measure(const reference::Recipe& recipe, const kernels::Kernel& kernel, unsigned threads = 1,
                std::int64_t chunk_bytes = kChunkBytes,
                reference::TruthSource source = reference::TruthSource::cpu);

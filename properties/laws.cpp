@@ -51,14 +51,17 @@ const kernels::Kernel* sibling(const kernels::Kernel& kernel, bool same_Bc,
   return candidates.empty() ? nullptr : candidates[choices() % candidates.size()];
 }
 
-const kernels::Kernel* twin_on_cpu(const kernels::Kernel& kernel) {
-  const std::string_view build = kernel.arithmetic.portable     ? "cpu-portable"
-                                 : kernel.arithmetic.contracted ? "cpu-fma"
-                                                                : "cpu";
+const kernels::Kernel* in_build(const kernels::Kernel& kernel, std::string_view build) {
   return find_kernel_where([&](const kernels::Kernel& other) {
     return other.variant == kernel.variant && other.build == build && other.Br == kernel.Br &&
            other.Bc == kernel.Bc && other.D == kernel.D;
   });
+}
+
+const kernels::Kernel* twin_on_cpu(const kernels::Kernel& kernel) {
+  return in_build(kernel, kernel.arithmetic.portable     ? "cpu-portable"
+                          : kernel.arithmetic.contracted ? "cpu-fma"
+                                                         : "cpu");
 }
 
 float score_in_order(std::span<const float> q, std::span<const float> k, float scale,

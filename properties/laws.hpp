@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 #include <span>
+#include <string_view>
 
 namespace fa1::properties::laws {
 
@@ -85,6 +86,9 @@ template <class Predicate> const kernels::Kernel* find_kernel_where(const Predic
       return &*found;
   return nullptr;
 }
+
+/// The same text and tile in another build; nullptr where this machine has none.
+const kernels::Kernel* in_build(const kernels::Kernel& kernel, std::string_view build);
 
 /// What a kernel on a GPU is held against: the same text and tile on the CPU, portable, fused or plain
 /// as the GPU's build is; nullptr where this machine has none.

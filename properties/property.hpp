@@ -28,7 +28,7 @@ enum class Needs {
   output,
   l_and_m,
   carries,
-  device ///< it runs on a GPU
+  device ///< it runs on a GPU, and gives l and m
 };
 /// What the kernel is held against.
 enum class Oracle { none, another_run, truth };

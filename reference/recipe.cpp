@@ -354,12 +354,8 @@ double most_of(Family family) {
 }
 
 double most_in_Q(const Recipe& recipe) {
-  if (recipe.recorded.empty())
-    return most_of(recipe.dist);
-  double most = 0.0;
-  for (const float q : recorded_head(recipe.recorded).Q.elements())
-    most = std::max(most, static_cast<double>(std::fabs(q)));
-  return most;
+  return recipe.recorded.empty() ? most_of(recipe.dist)
+                                 : recorded_head(recipe.recorded).largest_in_Q;
 }
 
 void require_list(const std::vector<Run>& runs, std::string_view key, std::int64_t rows,

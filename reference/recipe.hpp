@@ -13,7 +13,7 @@
 ///   recorded           a head of a real model, by its name (recorded.hpp): Q, K and V are its first n_q
 ///                      and n_kv rows and first d and dv columns, the same in every batch-head; sizes
 ///                      that are not given are the recorded ones, larger ones are errors. Replaces dist,
-///                      order and v, which may not be given beside it; sigma, scale, lists and puts
+///                      order, gap, v and scores, which may not be given beside it; sigma, scale, lists and puts
 ///                      go on from it [none]
 ///   dist               family of Q and K [normal]
 ///     normal           N(0,1)                      uniform    U[-1,1)

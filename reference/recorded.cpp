@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -35,6 +37,8 @@ RecordedHead read_head(const SafetensorsFile& file, const std::string& name, con
   head.K = read_matrix(file, name + ".k");
   head.V = read_matrix(file, name + ".v");
   head.O = read_matrix(file, name + ".o");
+  for (const float q : head.Q.elements())
+    head.largest_in_Q = std::max(head.largest_in_Q, static_cast<double>(std::fabs(q)));
   head.rows = head.Q.rows();
   head.columns = head.Q.columns();
   for (const Tensor<float>* other : {&head.K, &head.V, &head.O})
@@ -75,12 +79,12 @@ const Recording& recording() {
 }
 
 const RecordedHead& recorded_head(std::string_view name) {
+  const std::vector<RecordedHead>& heads = recording().heads;
+  if (const auto found = std::ranges::find(heads, name, &RecordedHead::name); found != heads.end())
+    return *found;
   std::string names;
-  for (const RecordedHead& head : recording().heads) {
-    if (head.name == name)
-      return head;
+  for (const RecordedHead& head : heads)
     names += (names.empty() ? "" : " ") + head.name;
-  }
   throw RecipeError("recipe: recorded=" + std::string(name.substr(0, 60)) + ": want one of " +
                     names);
 }

@@ -24,6 +24,7 @@ struct RecordedHead {
   std::int64_t rows = 0, columns = 0; ///< of each matrix
   float scale = 1.0f;
   Tensor<float> Q, K, V, O;
+  double largest_in_Q = 0.0; ///< in magnitude
   /// Of the model's own weights p, means over the rows
   double entropy = 0.0;  ///< - sum p ln p, nats
   double sink = 0.0;     ///< of the key that has most

@@ -8,8 +8,6 @@
 #include "reports/law_runs.hpp"
 #include "reports/parallel.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -94,12 +92,8 @@ double rms_error(const Build& build) {
 }
 
 const Kernel* beside(const Kernel& kernel) {
-  if (kernel.backend == kernels::Backend::cuda)
-    return properties::laws::twin_on_cpu(kernel);
-  return properties::laws::find_kernel_where([&](const Kernel& other) {
-    return other.build == "cpu" && other.variant == kernel.variant && other.Br == kernel.Br &&
-           other.Bc == kernel.Bc && other.D == kernel.D;
-  });
+  return kernel.backend == kernels::Backend::cuda ? properties::laws::twin_on_cpu(kernel)
+                                                  : properties::laws::in_build(kernel, "cpu");
 }
 
 void measure_distances(const Build& build, BuildRow& row) {

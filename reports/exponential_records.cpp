@@ -16,7 +16,7 @@ using numerics::LargestError;
 Json argument(std::uint64_t index) {
   if (index == kNowhere)
     return nullptr;
-  return hexadecimal(numerics::float_at(static_cast<std::uint32_t>(index)));
+  return hexadecimal_or_payload(numerics::float_at(static_cast<std::uint32_t>(index)));
 }
 
 Json largest(const LargestError& error, const char* unit) {
@@ -25,7 +25,7 @@ Json largest(const LargestError& error, const char* unit) {
   return {{"error", number(error.error)},
           {"unit", unit},
           {"at", argument(error.at)},
-          {"got", hexadecimal(error.got)}};
+          {"got", hexadecimal_or_payload(error.got)}};
 }
 
 Json answers_of(const numerics::Exponential& exponential) {
@@ -35,7 +35,7 @@ Json answers_of(const numerics::Exponential& exponential) {
   const std::vector<float> y = exponential.answers(x);
   Json answers = Json::object();
   for (std::size_t i = 0; i < y.size(); ++i)
-    answers[numerics::special_arguments()[i].name] = hexadecimal(y[i]);
+    answers[numerics::special_arguments()[i].name] = hexadecimal_or_payload(y[i]);
   return answers;
 }
 
@@ -53,7 +53,7 @@ const kernels::ExpError* row_of(const numerics::Exponential& exponential) {
 
 } // namespace
 
-std::string hexadecimal(float x) {
+std::string hexadecimal_or_payload(float x) {
   if (std::isnan(x))
     return fmt::format("{}nan:0x{:x}", std::signbit(x) ? "-" : "",
                        numerics::same_encoding<std::uint32_t>(x) & 0x7fffffu);
@@ -73,8 +73,9 @@ std::string table_row(const ExponentialRun& run) {
                      "          \"all 2^32 arguments\")",
                      run.exponential->library, run.exponential->toolkit, run.exponential->function,
                      rounded_up(e.ulp.error), rounded_up(e.relative.error),
-                     hexadecimal(numerics::float_at(e.relative.at)), rounded_up(e.below.error),
-                     hexadecimal(numerics::float_at(e.below.at)));
+                     hexadecimal_or_payload(numerics::float_at(e.relative.at)),
+                     rounded_up(e.below.error),
+                     hexadecimal_or_payload(numerics::float_at(e.below.at)));
 }
 
 Json to_json(const ExponentialRun& run, Times times) {

@@ -20,7 +20,7 @@ struct ExponentialRun {
 Json to_json(const ExponentialRun& run, Times times = Times::with);
 
 /// -0x1.bcc73p+3; `-nan:0x7fffff` for what has no number.
-std::string hexadecimal(float x);
+std::string hexadecimal_or_payload(float x);
 
 /// False where the row of kernels/exponentials.def that applies promises less error than was measured.
 bool row_holds(const ExponentialRun& run);

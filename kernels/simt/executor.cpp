@@ -350,7 +350,8 @@ std::exception_ptr Engine::run_block(std::uint64_t block) {
   ++stats_.blocks;
   stats_.block_barriers += barriers_;
   stats_.max_block_barriers = std::max(stats_.max_block_barriers, barriers_);
-  stats_.max_shared_bytes = std::max(stats_.max_shared_bytes, std::uint64_t{static_shared_bytes_});
+  stats_.max_shared_bytes = std::max(stats_.max_shared_bytes, std::uint64_t{static_shared_bytes_} +
+                                                                  config_.dynamic_shared_bytes);
   dropped_ = dropped_ || finished_ != count();
   return std::exchange(error_, nullptr);
 }

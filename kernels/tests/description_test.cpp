@@ -1,16 +1,14 @@
 // Claims about what a hostile plug-in says of itself.
 #include "kernels/fuzz/readers.hpp"
-#include "kernels/plugin.hpp"
-#include "kernels/plugin_description.hpp"
 #include "reference/tests/damaged.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_exception.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
 
 using namespace fa1;
-using Catch::Matchers::ContainsSubstring;
-using Catch::Matchers::MessageMatches;
 
 TEST_CASE("The fuzzer's descriptions, each cut anywhere and with any byte changed, are read or "
           "refused by one line",

@@ -5,13 +5,12 @@
 
 #include "kernels/simt/cuda_vocabulary.hpp"
 #include "kernels/tests/race_reports.hpp"
-#include "reference/recipe.hpp"
+#include "kernels/tests/states.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -48,14 +47,12 @@ FA1_WORD void arrive_unless_left_out(unsigned id, unsigned threads,
 
 using namespace fa1;
 using fa1::tests::RaceReports;
+using kernels::tests::problem_of;
+using kernels::tests::same_bits;
 using reference::Problem;
 using reference::State;
 
 namespace {
-
-Problem problem_of(const std::string& recipe) {
-  return reference::make_problem(reference::parse_recipe(recipe));
-}
 
 /// Goes on from `state`.
 template <int Br, int Bc, int D>
@@ -113,17 +110,6 @@ void run_plainly(const Problem& problem, State& state, std::int64_t Bc) {
       for (std::int64_t i = 0; i < shape.dv; ++i)
         state.O(bh, row, i) = A[static_cast<std::size_t>(i)] / l;
     }
-}
-
-/// NaN equals NaN: which one an operation gives is nobody's promise.
-bool same_bits(const State& a, const State& b) {
-  const auto same = [](const auto& left, const auto& right) {
-    return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](float x, float y) {
-      return (std::isnan(x) && std::isnan(y)) ||
-             std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
-    });
-  };
-  return same(a.O.elements(), b.O.elements()) && same(a.l, b.l) && same(a.m, b.m);
 }
 
 template <int Br, int Bc, int D>

@@ -6,15 +6,13 @@
 #include "kernels/family.cuh"
 #include "kernels/simt/cuda_vocabulary.hpp"
 #include "kernels/tests/race_reports.hpp"
-#include "reference/recipe.hpp"
+#include "kernels/tests/states.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <random>
 #include <set>
@@ -60,14 +58,12 @@ FA1_WORD void copies_wait(unsigned line = __builtin_LINE()) {
 
 using namespace fa1;
 using fa1::tests::RaceReports;
+using kernels::tests::problem_of;
+using kernels::tests::same_bits;
 using reference::Problem;
 using reference::State;
 
 namespace {
-
-Problem problem_of(const std::string& recipe) {
-  return reference::make_problem(reference::parse_recipe(recipe));
-}
 
 template <class Kernel>
 void launch(const simt::LaunchConfig& config, Kernel kernel, const Problem& problem, State& state) {
@@ -95,20 +91,6 @@ void run_tuned(const Problem& problem, State& state, simt::Schedule schedule,
 template <int Bc, int D> void run_fa1(const Problem& problem, State& state) {
   launch({.grid = {static_cast<unsigned>(problem.shape.batch_heads)}}, kernels::fa1<1, Bc, D>,
          problem, state);
-}
-
-/// NaN equals NaN: which one an operation gives is nobody's promise.
-bool same(float a, float b) {
-  return (std::isnan(a) && std::isnan(b)) ||
-         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
-
-bool same_bits(const State& a, const State& b) {
-  const auto same_elements = [](const auto& left, const auto& right) {
-    return std::equal(left.begin(), left.end(), right.begin(), right.end(), same);
-  };
-  return same_elements(a.O.elements(), b.O.elements()) && same_elements(a.l, b.l) &&
-         same_elements(a.m, b.m);
 }
 
 template <int Br, int Bc, int D>

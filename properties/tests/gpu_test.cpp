@@ -2,18 +2,15 @@
 #include "kernels/launch.hpp"
 #include "numerics/edge_cases.hpp"
 #include "properties/generators.hpp"
-#include "properties/property.hpp"
+#include "properties/tests/table_tests.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/interfaces/catch_interfaces_testcase.hpp>
-#include <catch2/internal/catch_test_registry.hpp>
 
-#include <algorithm>
-#include <deque>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace fa1;
@@ -51,9 +48,7 @@ void check_law(const Invariant& invariant) {
     const properties::LawResult result = properties::check(invariant, *kernel, kCases, kSeed);
     held += result.held;
     if (result.violated)
-      std::cout << invariant.id << ": " << invariant.says << "\n  found:      " << result.violation
-                << "\n  shrunk to:  " << result.shrunk_recipe << "\nreproduce: " << result.replay()
-                << std::endl;
+      properties::tests::tell(result);
     CHECK_FALSE(result.violated);
   }
   UNSCOPED_INFO(invariant.id << " was asked in " << held << " cases");
@@ -117,21 +112,8 @@ void check_same_bits(int part) {
   CHECK(compared > kRecipes * 5);
 }
 
-class Test : public Catch::ITestInvoker {
-public:
-  explicit Test(std::function<void()> body) : body_(std::move(body)) {}
-  void invoke() const override { body_(); }
-
-private:
-  std::function<void()> body_;
-};
-
-/// What Catch2's macros expand to, for names that come from tables.
 void register_test(std::string name, std::function<void()> body) {
-  static std::deque<std::string> names; // Catch2 keeps views of them
-  names.push_back(std::move(name));
-  Catch::AutoReg(Catch::Detail::make_unique<Test>(std::move(body)), CATCH_INTERNAL_LINEINFO,
-                 Catch::StringRef(), Catch::NameAndTags{names.back(), "[properties][gpu]"});
+  properties::tests::register_test(std::move(name), "[properties][gpu]", std::move(body));
 }
 
 const bool registered = [] {

@@ -3,14 +3,10 @@
 //
 // The tests are made from the table in invariants.cpp, so a new law is tested without a word here.
 #include "kernels/launch.hpp"
-#include "properties/property.hpp"
+#include "properties/tests/table_tests.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/interfaces/catch_interfaces_testcase.hpp>
-#include <catch2/internal/catch_test_registry.hpp>
 
-#include <deque>
-#include <iostream>
 #include <set>
 #include <string>
 
@@ -37,11 +33,7 @@ void check_on_every_kernel(const Invariant& invariant, int cases) {
     const LawResult result = properties::check(invariant, kernel, cases, kSeed);
     held += result.held;
     if (result.violated) {
-      // Straight to the output: Catch2 would break the lines that are there to be pasted.
-      std::cout << invariant.id << ": " << invariant.says << "\n  found:      " << result.violation
-                << "\n  shrunk to:  " << result.shrunk_recipe << "\nreproduce: " << result.replay()
-                << "\n  or, with this test: RC_PARAMS=\"" << result.reproduce << "\"\n"
-                << std::flush;
+      properties::tests::tell(result);
       CHECK_FALSE(result.violated);
     }
   }
@@ -50,30 +42,17 @@ void check_on_every_kernel(const Invariant& invariant, int cases) {
   CHECK(held >= cases * static_cast<int>(kernels::all_kernels().size()) / 5);
 }
 
-class LawTest : public Catch::ITestInvoker {
-public:
-  LawTest(const Invariant& invariant, int cases) : invariant_(&invariant), cases_(cases) {}
-  void invoke() const override { check_on_every_kernel(*invariant_, cases_); }
-
-private:
-  const Invariant* invariant_;
-  int cases_;
-};
-
-/// Registers two tests a law. Catch2's macros need a name known to the compiler; this is what they
-/// expand to.
+/// Registers two tests a law.
 const bool registered = [] {
-  static std::deque<std::string> names; // Catch2 keeps views of them
-  for (const Invariant& invariant : properties::all_invariants())
-    for (const bool quick : {true, false}) {
-      names.push_back(std::string(invariant.id) + (quick ? ": " : " (deep): ") +
-                      std::string(invariant.says));
-      Catch::AutoReg(
-          Catch::Detail::make_unique<LawTest>(invariant, quick ? kQuickCases : kDeepCases),
-          CATCH_INTERNAL_LINEINFO, Catch::StringRef(),
-          Catch::NameAndTags{names.back(),
-                             quick ? "[properties][laws][quick]" : "[properties][laws][deep]"});
-    }
+  for (const Invariant& invariant : properties::all_invariants()) {
+    const std::string id(invariant.id), says(invariant.says);
+    properties::tests::register_test(id + ": " + says, "[properties][laws][quick]", [&invariant] {
+      check_on_every_kernel(invariant, kQuickCases);
+    });
+    properties::tests::register_test(
+        id + " (deep): " + says, "[properties][laws][deep]",
+        [&invariant] { check_on_every_kernel(invariant, kDeepCases); });
+  }
   return true;
 }();
 

@@ -53,25 +53,6 @@ using reference::Dtype;
 // Arrays
 // ---------------------------------------------------------------------------------------------------
 
-/// Memory that somebody else keeps.
-class Memory : public reference::Source {
-public:
-  Memory(std::string name, std::span<const std::byte> bytes)
-      : name_(std::move(name)), bytes_(bytes) {}
-
-  const std::string& name() const override { return name_; }
-  std::uint64_t size() const override { return bytes_.size(); }
-  void read(std::uint64_t offset, std::span<std::byte> out) const override {
-    if (offset > bytes_.size() || out.size() > bytes_.size() - offset)
-      throw reference::FileError(fmt::format("{}: ends at byte {}", name_, bytes_.size()));
-    std::ranges::copy(bytes_.subspan(offset, out.size()), out.begin());
-  }
-
-private:
-  std::string name_;
-  std::span<const std::byte> bytes_;
-};
-
 /// DLPack's type codes, with the formats of 8 bits that nanobind has no names for (dlpack.h 1.1).
 enum class Code : std::uint8_t { i = 0, u = 1, f = 2, bf = 4, boolean = 6, e4m3fn = 10, e5m2 = 12 };
 
@@ -156,7 +137,7 @@ struct Array {
                                         backwards ? "an axis runs backwards through memory"
                                                   : "its elements overlap in memory")
                                 .c_str());
-    view.source = std::make_shared<Memory>(
+    view.source = std::make_shared<reference::ViewSource>(
         name, std::span(static_cast<const std::byte*>(kept.data()),
                         elements == 0 ? 0 : static_cast<std::size_t>(bytes)));
   }

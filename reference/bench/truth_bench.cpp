@@ -1,6 +1,6 @@
 // truth_bench [N ...]: what the truth of whole matrices costs on this GPU, d = 64, one head, against
 // the floor that its FP64 rate sets; every number of the answer is also held against certify() on 32
-// rows. One JSON object a line. Status: 0, or 1 where a row disagrees, 3 without a GPU.
+// rows. One JSON object a line. Status: 0, or 1 where a row disagrees, 2 for a call that is wrong, 3 without a GPU.
 
 #include "reference/bench/fp64_rate.hpp"
 #include "reference/certified.hpp"

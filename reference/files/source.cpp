@@ -62,7 +62,7 @@ void FileSource::read(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
-void MemorySource::read(std::uint64_t offset, std::span<std::byte> out) const {
+void ViewSource::read(std::uint64_t offset, std::span<std::byte> out) const {
   if (offset > bytes_.size() || out.size() > bytes_.size() - offset)
     throw FileError(name_ + ": ends at byte " + std::to_string(bytes_.size()));
   std::copy_n(bytes_.data() + offset, out.size(), out.data());

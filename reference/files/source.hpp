@@ -52,10 +52,11 @@ private:
   std::uint64_t size_ = 0;
 };
 
-class MemorySource : public Source {
+/// Bytes in memory that somebody else keeps.
+class ViewSource : public Source {
 public:
-  MemorySource(std::string name, std::vector<std::byte> bytes)
-      : name_(std::move(name)), bytes_(std::move(bytes)) {}
+  ViewSource(std::string name, std::span<const std::byte> bytes)
+      : name_(std::move(name)), bytes_(bytes) {}
 
   const std::string& name() const override { return name_; }
   std::uint64_t size() const override { return bytes_.size(); }
@@ -63,7 +64,18 @@ public:
 
 private:
   std::string name_;
-  std::vector<std::byte> bytes_;
+  std::span<const std::byte> bytes_;
+};
+
+/// Bytes of its own.
+class MemorySource : public ViewSource {
+public:
+  MemorySource(std::string name, std::vector<std::byte> bytes)
+      : ViewSource(std::move(name), bytes), kept_(std::move(bytes)) {
+  } // moved, they stay where they are
+
+private:
+  std::vector<std::byte> kept_;
 };
 
 } // namespace fa1::reference

@@ -1,7 +1,7 @@
 // Claims about the truth that a GPU makes: the tiles' loops on the CPU enclose the exact answer, their
 // steps keep what CERTIFIED.md derives for them, and a device gives the same bits.
 //
-// The judges are Arb and MPFR, and certify(), which shares only the table of the exponential.
+// The judges are Arb, and certify(), which shares only the table of the exponential.
 
 #include "reference/arb_attention.hpp"
 #include "reference/certified.hpp"

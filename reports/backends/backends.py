@@ -6,7 +6,7 @@
     backends.py judge  --program FA1LAB --folder F --record R the outputs against the truth; wants fa1lab
     backends.py table  R                                      the record R as a table in Markdown
 
-The steps may run on three machines: F travels between them. NumPy is wanted for all but `table`.
+The steps may run on three machines: F travels between them. NumPy is wanted by `run` and `judge`.
 
 Tensors   q [bh, n_q, d], k and v [bh, n_kv, d], fp32, made by `fa1lab run RECIPE --out FILE`; for bf16 and fp16 they are
           rounded to nearest before anything else, and the truth is that of the rounded ones
@@ -49,7 +49,6 @@ RECIPES = {
 ROWS = 16
 ARITHMETIC = {"fp32": "fp32", "bf16": "bf16-inputs", "fp16": "fp16-inputs"}
 SAFETENSORS = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
-BACKENDS = ("math", "flash", "efficient", "cudnn")
 BACKEND_NAMES = {"math": "MATH", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION",
                  "cudnn": "CUDNN_ATTENTION"}
 SEED = 1
@@ -221,8 +220,7 @@ def same_bits(torch, a, b):
     """NaN equals NaN whatever its payload; zeros of both signs differ."""
     whole = torch.int32 if a.dtype == torch.float32 else torch.int16
     nan = torch.isnan(a)
-    equal = (a.contiguous().view(whole) == b.contiguous().view(whole)) | (nan & torch.isnan(b))
-    return equal
+    return (a.contiguous().view(whole) == b.contiguous().view(whole)) | (nan & torch.isnan(b))
 
 
 def share_that_differs(torch, a, b):
@@ -393,7 +391,7 @@ def run(given):
         raise SystemExit("--kernels: holds CUDA kernels; want --device cuda")
     started = time.time()
     dtype_of = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-    subjects = [TorchBackend(name) for name in BACKENDS]
+    subjects = [TorchBackend(name) for name in BACKEND_NAMES]
     if given.device == "cuda":
         subjects.append(TorchBackend("math", tf32=True))
     if given.kernels:
@@ -527,7 +525,7 @@ def table_of(record):
     """One row for each back end and dtype that the record has. RMS and max are of the recipe `normal`, bias is the mean
     error of `positive`, in 2^-24 sum p|v|; RMS / plain is the median over the recipes, and what is worst, wrong or broken
     is of all of them."""
-    rows, fastest = {}, {}
+    rows = {}
     for one in record["results"]:
         rows.setdefault((one["dtype"], one["backend"]), []).append(one)
     spent = {(one["dtype"], one["backend"]): one["median_ms"] for one in record["times"]}

@@ -91,13 +91,29 @@ std::vector<const properties::Invariant*> laws_of(const Options& options) {
   return laws;
 }
 
-/// One law over all kernels asked: counts summed, the worst kept, the first violation told.
+/// One law over several kernels: counts summed, the worst kept, the first violation told.
 struct Line {
-  int held = 0, not_applicable = 0, suspicious = 0;
+  int instances = 0, held = 0, not_applicable = 0, violated = 0, suspicious = 0;
   const properties::LawResult* suspicious_at = nullptr;
   double worst = 0.0;
   const properties::LawResult* worst_at = nullptr;
   const properties::LawResult* violation = nullptr;
+
+  void add(const properties::LawResult& result) {
+    ++instances;
+    held += result.held;
+    not_applicable += result.not_applicable;
+    violated += result.violated ? 1 : 0;
+    suspicious += result.suspicious;
+    if (result.suspicious > 0 && suspicious_at == nullptr)
+      suspicious_at = &result;
+    if (worst_at == nullptr || !(result.worst_fraction <= worst)) {
+      worst = result.worst_fraction;
+      worst_at = &result;
+    }
+    if (result.violated && violation == nullptr)
+      violation = &result;
+  }
 };
 
 /// Of a law that holds the output against the truth, on its smallest problem; else null.
@@ -110,19 +126,8 @@ Json diagnosis_of(const properties::LawResult& result) {
 
 void print(const properties::Invariant& law, std::span<const properties::LawResult> results) {
   Line line;
-  for (const properties::LawResult& result : results) {
-    line.held += result.held;
-    line.not_applicable += result.not_applicable;
-    line.suspicious += result.suspicious;
-    if (result.suspicious > 0 && line.suspicious_at == nullptr)
-      line.suspicious_at = &result;
-    if (line.worst_at == nullptr || !(result.worst_fraction <= line.worst)) {
-      line.worst = result.worst_fraction;
-      line.worst_at = &result;
-    }
-    if (result.violated && line.violation == nullptr)
-      line.violation = &result;
-  }
+  for (const properties::LawResult& result : results)
+    line.add(result);
   const bool held = line.violation == nullptr && line.held > 0;
   const std::string answer = line.violation != nullptr ? "violated"
                              : held                    ? "held"
@@ -200,37 +205,25 @@ Json by_build(std::span<const properties::Invariant* const> laws,
               std::span<const properties::LawResult> results, int cases, std::uint64_t seed) {
   Json records = Json::array();
   for (std::size_t l = 0; l < laws.size(); ++l) {
-    std::map<std::string, std::pair<Json, double>> of_build; // and its worst fraction
-    for (std::size_t k = 0; k < chosen.size(); ++k) {
-      const properties::LawResult& result = results[l * chosen.size() + k];
-      auto [at, fresh] = of_build.try_emplace(chosen[k]->build);
-      auto& [record, worst] = at->second;
-      if (fresh) {
-        record = {{"what", "laws of a build"},
-                  {"law", laws[l]->id},
-                  {"kind", properties::name_of(laws[l]->kind)},
-                  {"build", chosen[k]->build},
-                  {"cases", cases},
-                  {"seed", seed},
-                  {"worst_fraction", 0.0},
-                  {"worst_kernel", ""},
-                  {"worst_recipe", ""}};
-        for (const char* count : {"instances", "held", "not_applicable", "violated"})
-          record[count] = 0;
-      }
-      record["instances"] = record["instances"].get<int>() + 1;
-      record["held"] = record["held"].get<int>() + result.held;
-      record["not_applicable"] = record["not_applicable"].get<int>() + result.not_applicable;
-      record["violated"] = record["violated"].get<int>() + (result.violated ? 1 : 0);
-      if (result.worst_fraction > worst) {
-        worst = result.worst_fraction;
-        record["worst_fraction"] = number(worst);
-        record["worst_kernel"] = chosen[k]->id;
-        record["worst_recipe"] = result.worst_recipe;
-      }
+    std::map<std::string_view, Line> lines;
+    for (std::size_t k = 0; k < chosen.size(); ++k)
+      lines[chosen[k]->build].add(results[l * chosen.size() + k]);
+    for (const auto& [build, line] : lines) {
+      const bool errs = line.worst != 0.0;
+      records.push_back({{"what", "laws of a build"},
+                         {"law", laws[l]->id},
+                         {"kind", properties::name_of(laws[l]->kind)},
+                         {"build", build},
+                         {"cases", cases},
+                         {"seed", seed},
+                         {"worst_fraction", number(line.worst)},
+                         {"worst_kernel", errs ? line.worst_at->kernel->id : ""},
+                         {"worst_recipe", errs ? line.worst_at->worst_recipe : ""},
+                         {"instances", line.instances},
+                         {"held", line.held},
+                         {"not_applicable", line.not_applicable},
+                         {"violated", line.violated}});
     }
-    for (auto& [build, record] : of_build)
-      records.push_back(std::move(record.first));
   }
   return records;
 }

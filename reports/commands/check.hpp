@@ -1,4 +1,5 @@
-/// fa1lab check [--kernel K|all] [--cases N] [--seed S] [--json]: all invariants on one kernel, or on all of them.
+/// fa1lab check [--kernel K|all|all.BUILD] [--cases N] [--seed S] [--json [--by-build]]: all invariants on one
+/// kernel, on all of them, or on all of a build.
 #pragma once
 
 #include "reports/command.hpp"

@@ -68,7 +68,8 @@ std::vector<numerics::Exponential> chosen(const Options& options) {
 }
 
 std::string at(std::uint64_t index) {
-  return index == kNowhere ? "nowhere" : hexadecimal(float_at(static_cast<std::uint32_t>(index)));
+  return index == kNowhere ? "nowhere"
+                           : hexadecimal_or_payload(float_at(static_cast<std::uint32_t>(index)));
 }
 
 std::string told(const numerics::LargestError& error, const char* unit) {
@@ -87,7 +88,7 @@ void print_histogram(const numerics::ExponentialErrors& errors) {
           fmt::format("{:>8} ulp and more {:>14}", numerics::bin_begin(i), errors.histogram[i]));
 }
 
-void print(const ExponentialRun& run) {
+void print(const ExponentialRun& run, const Json& record) {
   const numerics::Exponential& f = *run.exponential;
   const numerics::ExponentialErrors& e = run.errors;
   const auto line = [](std::string_view label, const std::string& text) {
@@ -116,7 +117,6 @@ void print(const ExponentialRun& run) {
                           none_or(e.tiny_not_one), none_or(e.negative), none_or(e.nan_lost),
                           e.nan_arguments, none_or(e.nan_made)));
   std::string answers;
-  const Json record = to_json(run);
   for (const auto& [x, y] : record["answers"].items())
     answers += fmt::format("{}{}: {}", answers.empty() ? "" : ", ", x, y.get<std::string>());
   line("answers", answers);
@@ -162,13 +162,14 @@ int ask(const Options& options) {
         exponential.sweep(range, threads, [&progress](double part) { progress.done(part); });
     run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     held = held && row_holds(run);
-    const std::string record = one_line(to_json(run)) + "\n";
-    records += record;
+    const Json record = to_json(run);
+    const std::string text = one_line(record) + "\n";
+    records += text;
     progress.clear();
     if (options.json)
-      std::cout << record;
+      std::cout << text;
     else
-      print(run);
+      print(run, record);
   }
   if (!options.out.empty())
     write_file(options.out, records);

@@ -1,4 +1,4 @@
-/// fa1lab judge Q K V O | FILE [--q NAME ...]: outputs that somebody else's kernel wrote to files.
+/// fa1lab judge Q K V O | FILE [--q NAME ...] [--html FILE]: outputs that somebody else's kernel wrote to files.
 #pragma once
 
 #include "reports/command.hpp"

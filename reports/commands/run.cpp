@@ -11,7 +11,6 @@
 #include "reports/records.hpp"
 #include "reports/subject.hpp"
 #include "reports/telling.hpp"
-#include "reports/terminal.hpp"
 
 #include <fmt/format.h>
 

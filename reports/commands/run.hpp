@@ -1,4 +1,5 @@
-/// fa1lab run RECIPE [--kernel K] [--truth auto|cpu|gpu] [--json]: one run on one kernel: verdict, worst element, timing.
+/// fa1lab run RECIPE [--kernel K] [--truth auto|cpu|gpu] [--out FILE] [--full-map FILE] [--json]: one run on one kernel:
+/// verdict, worst element, timing.
 #pragma once
 
 #include "reports/command.hpp"

@@ -62,10 +62,7 @@ Json records_of(const fs::path& folder) {
   std::ranges::sort(files);
   for (const fs::path& file : files) {
     if (file.filename() == "machine.json") {
-      std::string text;
-      for (const std::string& line : lines_of_file(file))
-        text += line + "\n";
-      machine["facts"] = parsed(file, 1, text);
+      machine["facts"] = parsed(file, 1, fmt::format("{}", fmt::join(lines_of_file(file), "\n")));
     } else if (file.extension() == ".jsonl") {
       const std::vector<std::string> lines = lines_of_file(file);
       for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -83,14 +80,12 @@ Json records_of(const fs::path& folder) {
 
 Json row_of(const Json& record, const std::string& machine) {
   const auto elements = record["elements"].get<double>();
-  std::string broken;
-  for (const Json& law : record["broken"])
-    broken += (broken.empty() ? "" : " ") + law.get<std::string>();
+  const auto broken = record["broken"].get<std::vector<std::string>>();
   const auto asked = record["laws_asked"].get<std::size_t>();
   return {{"machine", machine},
           {"build", record["build"]},
-          {"laws", fmt::format("{} of {}", asked - record["broken"].size(), asked)},
-          {"broken", broken},
+          {"laws", fmt::format("{} of {}", asked - broken.size(), asked)},
+          {"broken", fmt::format("{}", fmt::join(broken, " "))},
           {"worst_fraction", record["worst_fraction"]},
           {"error", record["error"]},
           {"error_ratio", record["error_ratio"]},

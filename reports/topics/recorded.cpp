@@ -89,8 +89,7 @@ void measure(Input& input) {
   const reference::Problem problem = reference::make_problem(recipe);
   numerics::RowSums sums;
   sums.add(problem, reference::certify(problem),
-           numerics::online_softmax(problem, kernel.arithmetic),
-           [](std::int64_t, const numerics::JudgedRow&) {});
+           numerics::online_softmax(problem, kernel.arithmetic));
   input.rows = sums.result();
   input.new_maxima = mean_new_maxima(problem, kernel.Bc);
 }
@@ -198,15 +197,19 @@ Json measure_recorded(const TopicAmount& amount) {
                 series("synthetic", "points", 2, points_of(inputs, "synthetic", x, y))};
   };
   Json errors = both(row, rms);
-  errors.push_back(series("largest", "points", 3, Json::array()));
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].record.error.max_relative > kExact)
-      errors.back()["points"].push_back({i + 1, number(inputs[i].record.error.max_relative)});
-  Json bounds = Json::array();
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].record.error.bound_relative > kExact)
-      bounds.push_back({i + 1, number(inputs[i].record.error.bound_relative)});
-  errors.push_back(series("bound, RMS", "points", 4, std::move(bounds)));
+  const auto of_all = [&](const auto& y) {
+    Json points = Json::array();
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (y(inputs[i]) > kExact)
+        points.push_back({i + 1, number(y(inputs[i]))});
+    return points;
+  };
+  errors.push_back(series("largest", "points", 3, of_all([](const Input& input) {
+                            return input.record.error.max_relative;
+                          })));
+  errors.push_back(series("bound, RMS", "points", 4, of_all([](const Input& input) {
+                            return input.record.error.bound_relative;
+                          })));
   return {
       {"sentences", sentences_of(inputs)},
       {"plots",
