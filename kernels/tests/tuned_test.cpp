@@ -59,6 +59,7 @@ FA1_WORD void copies_wait(unsigned line = __builtin_LINE()) {
 using namespace fa1;
 using fa1::tests::RaceReports;
 using kernels::tests::problem_of;
+using kernels::tests::same;
 using kernels::tests::same_bits;
 using reference::Problem;
 using reference::State;
