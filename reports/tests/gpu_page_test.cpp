@@ -56,6 +56,14 @@ TEST_CASE("a record that is no JSON object is named with its file and line", "[r
                        MessageMatches(ContainsSubstring("builds.jsonl, line 2")));
 }
 
+TEST_CASE("a row of a table has neither objects nor lists", "[reports][quick]") {
+  const Json row = flat(Json::parse(
+      R"({"function": "expf", "max_ulp": {"error": 1.5, "at": "-0x1p+3"}, "histogram": [1, 2]})"));
+
+  CHECK(row ==
+        Json::parse(R"({"function": "expf", "max_ulp.error": 1.5, "max_ulp.at": "-0x1p+3"})"));
+}
+
 TEST_CASE("where nothing was published there are no machines", "[reports][quick]") {
   const tests::Scratch scratch;
   CHECK(records_of_machines(scratch / "nowhere").empty());

@@ -128,11 +128,14 @@ Json laws_table(const std::string& machine, const Json& laws) {
                std::move(rows));
 }
 
-/// Any records: a column for each value that is no list.
+/// Any records: a column for each value.
 Json plain_table(const std::string& machine, const std::string& what, const Json& records) {
-  Json result = table(machine + "-" + what, what + ": " + machine, "", {}, records);
-  for (const auto& [key, value] : records.front().items())
-    if (!value.is_structured() && key != "what")
+  Json rows = Json::array();
+  for (const Json& record : records)
+    rows.push_back(flat(record));
+  Json result = table(machine + "-" + what, what + ": " + machine, "", {}, rows);
+  for (const auto& [key, value] : rows.front().items())
+    if (key != "what")
       result["columns"].push_back({{"key", key}, {"name", key}});
   return result;
 }
@@ -150,6 +153,19 @@ Json records_of_machines(const fs::path& published) {
   for (const fs::path& folder : folders)
     machines.push_back(records_of(folder));
   return machines;
+}
+
+Json flat(const Json& record) {
+  Json row = Json::object();
+  for (const auto& [key, value] : record.items()) {
+    if (value.is_object()) {
+      for (const auto& [inner, plain] : value.items())
+        row[key + "." + inner] = plain;
+    } else if (!value.is_array()) {
+      row[key] = value;
+    }
+  }
+  return row;
 }
 
 Json measure_gpu(const TopicAmount& amount) {

@@ -12,6 +12,9 @@
 
 namespace fa1::reports {
 
+/// A record as a row of a table: what an object of it says under key.key, without its lists.
+Json flat(const Json& record);
+
 Json measure_gpu(const TopicAmount& amount);
 
 /// [{machine, facts, laws [..], builds [..], others {what: [..]}}] of the folders in `published`, by name.
