@@ -103,39 +103,40 @@ Array NpzFile::array(const std::string& name) const {
                                                                  &zip_fclose);
   if (!member)
     throw FileError(label + ": cannot be unpacked: " + zip_strerror(all.zip));
-  std::vector<std::byte> bytes;
-  // Memory grows with what arrives, not with what is claimed.
-  const auto read_up_to = [&](std::uint64_t size) {
-    while (bytes.size() < size) {
-      const std::size_t before = bytes.size();
-      bytes.resize(before + std::min(kPiece, size - before));
-      const zip_int64_t got = zip_fread(member.get(), bytes.data() + before, bytes.size() - before);
+  const auto unpacked = std::make_shared<ScratchSource>(label);
+  std::vector<std::byte> piece(kPiece);
+  // What is kept grows with what arrives, not with what is claimed.
+  const auto unpack_up_to = [&](std::uint64_t size) {
+    while (unpacked->size() < size) {
+      const zip_int64_t got =
+          zip_fread(member.get(), piece.data(), std::min(kPiece, size - unpacked->size()));
       if (got < 0)
         throw FileError(label + ": cannot be unpacked: " + zip_file_strerror(member.get()));
-      bytes.resize(before + static_cast<std::size_t>(got));
       if (got == 0)
         return;
+      unpacked->append(std::span(piece).first(static_cast<std::size_t>(got)));
     }
   };
-  read_up_to(std::min<std::uint64_t>(facts.size, kLongestNpyHeader + 12));
-  NpyHeader header = parse_npy_header(label, bytes);
+  unpack_up_to(std::min<std::uint64_t>(facts.size, kLongestNpyHeader + 12));
+  std::vector<std::byte> start(unpacked->size());
+  unpacked->read(0, start);
+  NpyHeader header = parse_npy_header(label, start);
   if (facts.size != header.size)
     throw FileError(label + ": holds " + std::to_string(facts.size) + " bytes; shape " +
                     shape_text(header.array.shape) + " of " +
                     std::string(name_of(header.array.dtype)) + " wants " +
                     std::to_string(header.size));
-  bytes.reserve(header.size / kMostGrowth > facts.comp_size ? 0 : header.size);
-  read_up_to(header.size);
+  unpack_up_to(header.size);
   std::byte beyond{};
   const zip_int64_t more = zip_fread(member.get(), &beyond, 1); // at the end libzip checks the CRC
   if (more < 0)
     throw FileError(label + ": cannot be unpacked: " + zip_file_strerror(member.get()));
-  if (bytes.size() != header.size || more > 0)
+  if (unpacked->size() != header.size || more > 0)
     throw FileError(label + ": unpacks to " +
-                    (more > 0 ? "more than " : std::to_string(bytes.size()) + " of ") +
+                    (more > 0 ? "more than " : std::to_string(unpacked->size()) + " of ") +
                     std::to_string(header.size) +
                     " bytes; want exactly as many as its header says");
-  header.array.source = std::make_shared<MemorySource>(label, std::move(bytes));
+  header.array.source = unpacked;
   return std::move(header.array);
 }
 

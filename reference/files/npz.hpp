@@ -1,13 +1,13 @@
 /// NumPy's .npz: a zip archive of .npy files, stored or deflated.
 ///
-/// NpzFile    the names of the members, without their .npy; array() unpacks one of them into memory
+/// NpzFile    the names of the members, without their .npy; array() unpacks one of them
 /// Refuses    members that are encrypted or packed in another way, a name twice, members longer than their npy
 ///            header says (that is what a zip bomb is here) or than deflate can make of their packed bytes, more
 ///            than 65536 members, more than 64 GiB. Names are labels: nothing is written anywhere, whatever path
 ///            they hold
 /// Checks     the CRC-32 of what was unpacked
 /// Errors     FileError
-/// Memory     the member that was asked for, while its Array lives
+/// Memory     1 MiB, and up to 16 for a member; a longer one is unpacked into a file without a name (ScratchSource)
 #pragma once
 
 #include "reference/files/array.hpp"

@@ -3,9 +3,12 @@
 /// FileSource    a regular file. It is opened once and read with pread: nothing is mapped, so a file that
 ///               shrinks is an error and not a signal. Symbolic links are followed; what they lead to must be a
 ///               regular file. A FIFO is refused without waiting for its writer
-/// MemorySource  bytes held here, such as an unpacked member of an archive
+/// ViewSource    bytes in memory that somebody else keeps; MemorySource keeps its own
+/// ScratchSource bytes made here piece by piece, such as an unpacked member of an archive. Few stay in memory;
+///               many lie in a file without a name in $TMPDIR, or in /var/tmp where that is not set (/tmp may be
+///               memory): the system takes it back when the process ends, however it ends
 /// Errors        FileError, one line: which file, what was found, what would be right
-/// Threads       read() may be called by several at once
+/// Threads       read() may be called by several at once, append() by one before the first read
 #pragma once
 
 #include <cstddef>
@@ -76,6 +79,25 @@ public:
 
 private:
   std::vector<std::byte> kept_;
+};
+
+class ScratchSource : public Source {
+public:
+  static constexpr std::uint64_t kInMemory = std::uint64_t{1} << 24; ///< bytes
+
+  explicit ScratchSource(std::string name) : name_(std::move(name)) {}
+  ~ScratchSource() override;
+
+  const std::string& name() const override { return name_; }
+  std::uint64_t size() const override { return size_; }
+  void append(std::span<const std::byte> bytes);
+  void read(std::uint64_t offset, std::span<std::byte> out) const override;
+
+private:
+  std::string name_;
+  std::vector<std::byte> bytes_; ///< all of them, until fd_ has them
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
 };
 
 } // namespace fa1::reference

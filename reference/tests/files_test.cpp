@@ -16,11 +16,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 using namespace fa1::reference;
 
 namespace {
@@ -69,6 +75,43 @@ void write_zip(const std::string& path,
   }
   REQUIRE(zip_close(zip) == 0);
 }
+
+/// Where unpacked members go, for the length of a test.
+struct ScratchFolder {
+  explicit ScratchFolder(std::string where) : path(std::move(where)) {
+    ::setenv("TMPDIR", path.c_str(), 1);
+  }
+  ~ScratchFolder() {
+    if (before)
+      ::setenv("TMPDIR", before->c_str(), 1);
+    else
+      ::unsetenv("TMPDIR");
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  std::string path;
+  std::optional<std::string> before =
+      std::getenv("TMPDIR") == nullptr ? std::nullopt : std::optional(std::getenv("TMPDIR"));
+};
+
+/// While it lives no file grows beyond 1 MiB.
+struct SmallFiles {
+  SmallFiles() {
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit small{rlim_t{1} << 20, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, action);
+  }
+  SmallFiles(const SmallFiles&) = delete;
+  SmallFiles& operator=(const SmallFiles&) = delete;
+
+  rlimit before{};
+  void (*action)(int) = std::signal(SIGXFSZ, SIG_IGN); ///< write() then fails instead
+};
 
 constexpr std::array<float, 6> kSix{1, 2, 3, 4, 5, 6};
 constexpr std::array<float, 6> kSixByColumns{1, 4, 2, 5, 3, 6};
@@ -232,7 +275,7 @@ TEST_CASE("A file that shrinks after it was opened is an error, not a signal", "
   const Array array = open_arrays(path).only();
   std::filesystem::resize_file(path, 90);
 
-  CHECK_THROWS_WITH(all_of(array), Catch::Matchers::ContainsSubstring("shrank while it was read"));
+  CHECK_THROWS_WITH(all_of(array), ContainsSubstring("shrank while it was read"));
 }
 
 TEST_CASE("Elements far apart are gathered as if they were dense", "[files][quick]") {
@@ -273,6 +316,45 @@ TEST_CASE("npz: stored and deflated members are read, and names are labels whate
   CHECK(all_of(file.array("q")) == std::vector<double>{1, 2, 3, 4, 5, 6});
   CHECK(all_of(file.array("../../k")) == std::vector<double>{1, 2, 3, 4, 5, 6});
   CHECK(has(message_of(folder.path("a.npz"), "v"), "has no member 'v'; want one of q"));
+}
+
+TEST_CASE("npz: a member too long for memory is read from a file that leaves nothing behind",
+          "[files][quick]") {
+  const TestFolder folder;
+  const ScratchFolder scratch(folder.path("scratch"));
+  constexpr std::int64_t kColumns = 5'000'000; // 20 MB
+  std::vector<float> values(static_cast<std::size_t>(kColumns));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i % 1000);
+  write_zip(folder.path("a.npz"),
+            {{"q.npy",
+              npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 5000000), }\n",
+                  {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)})}},
+            ZIP_CM_DEFLATE);
+
+  const std::string without_folder = message_of(folder.path("a.npz"), "q");
+  std::filesystem::create_directory(scratch.path);
+  const Array q = open_arrays(folder.path("a.npz")).array("q");
+
+  CHECK(has(without_folder, "q: no file can be made in " + scratch.path));
+  CHECK(has(without_folder, "set TMPDIR"));
+  CHECK(std::filesystem::is_empty(scratch.path));
+  CHECK(all_of(q) == std::vector<double>(values.begin(), values.end()));
+  std::byte beyond{};
+  CHECK_THROWS_AS(q.source->read(q.source->size(), {&beyond, 1}), FileError);
+}
+
+TEST_CASE("what a full disk does not take is said", "[files][quick]") {
+  const TestFolder folder;
+  const ScratchFolder scratch(folder.path(""));
+  const SmallFiles limit;
+  ScratchSource source("a.npz: q");
+  const std::vector<std::byte> bytes(ScratchSource::kInMemory);
+  source.append(bytes);
+
+  CHECK_THROWS_WITH(source.append(bytes),
+                    StartsWith("a.npz: q: " + folder.path("")) &&
+                        ContainsSubstring("does not take its bytes: File too"));
 }
 
 TEST_CASE("npz: a bomb, a damaged member and a cut archive are refused", "[files][quick]") {
