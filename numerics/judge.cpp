@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <set>
@@ -35,13 +36,11 @@ using reference::Truth;
 // ---------------------------------------------------------------------------------------------------
 
 double ulp_of(Dtype dtype, double x) {
-  if (dtype == Dtype::f64)
-    return std::isfinite(x)
-               ? std::ldexp(1.0, std::max(x == 0.0 ? -1022 : std::ilogb(x), -1022) - 52)
-               : x - x;
-  const Format& format = numerics::format_of(format_of(dtype));
   if (!std::isfinite(x))
-    return x - x; // NaN
+    return std::numeric_limits<double>::quiet_NaN();
+  if (dtype == Dtype::f64)
+    return std::ldexp(1.0, std::max(x == 0.0 ? -1022 : std::ilogb(x), -1022) - 52);
+  const Format& format = numerics::format_of(format_of(dtype));
   const int exponent = x == 0.0 ? format.least_exponent() : std::ilogb(x);
   return std::ldexp(1.0, std::max(exponent, format.least_exponent()) - format.fraction_bits);
 }

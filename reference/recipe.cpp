@@ -520,7 +520,7 @@ Recipe parse_recipe(std::string_view text) {
         const std::optional<float> number = read_float(value);
         if (!number || !std::isfinite(*number))
           fail(key, value, "a finite fp32 number or `auto`");
-        recipe.scale = *number;
+        recipe.scale = number;
       }
     } else if (key == "seed") {
       const auto number = read_integer<std::uint64_t>(value);

@@ -18,7 +18,7 @@ using Catch::Matchers::MessageMatches;
 TEST_CASE(
     "The fuzzer's results, each cut anywhere and with any byte changed, are read or refused by "
     "one line",
-    "[reports][quick]") {
+    "[results][quick]") {
   const int seeds =
       fa1::reference::read_damaged_seeds(std::filesystem::path(FA1_FUZZ_CORPUS) / "results",
                                          [](std::span<const std::byte> bytes) { read_all(bytes); });
@@ -26,7 +26,7 @@ TEST_CASE(
   CHECK(seeds >= 5);
 }
 
-TEST_CASE("Results of odd types and of any depth are refused by their file", "[reports][quick]") {
+TEST_CASE("Results of odd types and of any depth are refused by their file", "[results][quick]") {
   const std::string deep = R"({"what":"fa1lab report","a":)" + std::string(1000000, '[') +
                            std::string(1000000, ']') + "}";
   for (const std::string& text : {std::string(R"({"what":5})"), std::string("[1]"), deep,

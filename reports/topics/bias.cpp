@@ -193,8 +193,9 @@ Json measure_bias_meter(const TopicAmount& amount) {
   for (const Json& record : records) {
     const bool biased = record["biased"];
     if (record["wrong"].get<bool>()) {
-      if (biased && (wrong_called.empty() || wrong_called.back() != record["kernel"]))
-        wrong_called.push_back(record["kernel"]);
+      const auto kernel = record["kernel"].get<std::string>();
+      if (biased && (wrong_called.empty() || wrong_called.back() != kernel))
+        wrong_called.push_back(kernel);
       continue;
     }
     ++right;
