@@ -4,13 +4,22 @@
 #include "numerics/search.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
 
 #include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
 
+using Catch::Matchers::WithinRel;
 using namespace fa1::numerics;
+
+namespace {
+
+/// The bound's c is that of this machine's libm: 1 for a glibc that was swept, 1.004 for others (exponentials.def).
+constexpr double kOtherLibm = 0.01;
+
+} // namespace
 
 TEST_CASE("a hall of fame replays: its errors, to the digits that are kept, inside the bound",
           "[numerics][quick]") {
@@ -30,8 +39,8 @@ TEST_CASE("a hall of fame replays: its errors, to the digits that are kept, insi
     const Peak now = rounded(*peak);
     CHECK(now.of(found.objective) <= found.peak.of(found.objective)); // not worse than it was
     CHECK(now.error == found.peak.error);
-    CHECK(now.bound == found.peak.bound);
-    CHECK(now.fraction == found.peak.fraction);
+    CHECK_THAT(now.bound, WithinRel(found.peak.bound, kOtherLibm));
+    CHECK_THAT(now.fraction, WithinRel(found.peak.fraction, kOtherLibm));
     CHECK(now.fraction <= 1.0);
     CHECK(now.error > 0.0);
     CHECK(file.filename() == case_file_name(found));
