@@ -127,10 +127,10 @@ TEST_CASE("every wrong kernel is caught by the law that its row names, and no ri
 }
 
 TEST_CASE("of strangers that give all outputs nearly every fault is caught",
-          "[reports][zoo][deep]") {
+          "[reports][zoo][long]") {
   strangers_are_caught("olm", reports::kPartOfStrangers);
 }
 
-TEST_CASE("of strangers that give O alone nearly every fault is caught", "[reports][zoo][deep]") {
+TEST_CASE("of strangers that give O alone nearly every fault is caught", "[reports][zoo][long]") {
   strangers_are_caught("o", reports::kPartFromOAlone);
 }
