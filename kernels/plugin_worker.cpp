@@ -142,7 +142,7 @@ void send() {
 
 template <std::size_t N> void put(std::array<char, N>& text, std::string_view words) {
   const std::size_t length = words.size() < N ? words.size() : N - 1;
-  std::memcpy(text.data(), words.data(), length);
+  words.copy(text.data(), length);
   text[length] = '\0';
 }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -31,6 +32,15 @@ double number_in(const Json& json, const char* key) {
   return value == "Infinity" ? std::numeric_limits<double>::infinity() : value.get<double>();
 }
 
+/// nlohmann's get() would also take a fraction, a boolean and a number that does not fit.
+template <class Whole> Whole whole_number_in(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  if (!value.is_number_unsigned() || !std::in_range<Whole>(value.get<Json::number_unsigned_t>()))
+    throw std::runtime_error(fmt::format("{}: want a whole number from 0 to {}", key,
+                                         std::numeric_limits<Whole>::max()));
+  return value.get<Whole>();
+}
+
 std::string_view name_of(reference::Matrix matrix) {
   constexpr std::string_view kNames[] = {"Q", "K", "V"};
   return kNames[static_cast<std::size_t>(matrix)];
@@ -48,17 +58,18 @@ FoundCase case_in(const Json& json) {
   auto recipe = json.at("recipe").get<std::string>();
   std::string put;
   for (const Json& change : json.at("changes"))
-    put +=
-        fmt::format("{}{}:{},{}:{}", put.empty() ? "" : ";", change.at("matrix").get<std::string>(),
-                    change.at("row").get<std::int64_t>(), change.at("column").get<std::int64_t>(),
-                    change.at("value").get<std::string>());
+    put += fmt::format(
+        "{}{}:{},{}:{}", put.empty() ? "" : ";", change.at("matrix").get<std::string>(),
+        whole_number_in<std::int64_t>(change, "row"),
+        whole_number_in<std::int64_t>(change, "column"), change.at("value").get<std::string>());
   if (!put.empty())
     recipe += " put=" + put;
   found.recipe = reference::parse_recipe(recipe);
   found.peak = {number_in(json, "error"), number_in(json, "fraction"), number_in(json, "bound")};
   for (const Json& by : json.at("found"))
-    found.found.push_back({by.at("command").get<std::string>(), by.at("seed").get<std::uint64_t>(),
-                           by.at("evaluations").get<std::int64_t>()});
+    found.found.push_back({by.at("command").get<std::string>(),
+                           whole_number_in<std::uint64_t>(by, "seed"),
+                           whole_number_in<std::int64_t>(by, "evaluations")});
   return found;
 }
 

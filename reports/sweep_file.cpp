@@ -109,7 +109,8 @@ numerics::Grid grid_of(const Reader& reader, const Json& title) {
     for (const auto& [key, values] : title.at("vary").items())
       axes.push_back({key, values.get<std::vector<std::string>>()});
     numerics::Grid grid(title.at("recipe").get<std::string>(), std::move(axes));
-    if (grid.points() == title.at("points").get<std::uint64_t>())
+    if (title.at("points").is_number_unsigned() &&
+        title.at("points").get<std::uint64_t>() == grid.points())
       return grid;
   } catch (const std::exception&) { // told below, whatever it was
   }

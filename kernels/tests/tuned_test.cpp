@@ -48,8 +48,10 @@ FA1_WORD void copies_wait(unsigned line = __builtin_LINE()) {
 
 } // namespace
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the kernel's own words, made to count
 #define __syncthreads block_waits
 #define __syncwarp warp_waits
+// NOLINTEND(bugprone-reserved-identifier)
 #define fa1_wait_for_copies copies_wait
 #include "kernels/fa1_tuned.cuh"
 #undef __syncthreads

@@ -72,6 +72,9 @@ TEST_CASE("what is no case file is refused by its name and what is wrong", "[num
       {"\"row\":4", "\"row\":5", "a row below 5"},
       {"sigma=0.1", "sigma=much", "sigma=much"},
       {"\"error\": 1.23457", "\"error\": true", "must be number"},
+      {"\"row\":4", "\"row\":4e43", "row: want a whole number from 0 to 9223372036854775807"},
+      {"\"row\":4", "\"row\":-4", "row: want a whole number"},
+      {"\"evaluations\":30", "\"evaluations\":9223372036854775808", "evaluations: want a whole"},
   }));
 
   CHECK_THROWS_MATCHES(case_from_text(broken(example.piece, example.by), "file 'x'"), CaseFileError,

@@ -71,7 +71,7 @@ TEST_CASE("every row of the project's own file can be read", "[numerics][quick]"
   REQUIRE(in);
   int rows = 0;
   for (std::string line; std::getline(in, line);)
-    if (!line.empty() && !line.starts_with("key,") && !line.starts_with("#")) {
+    if (!line.empty() && !line.starts_with("key,") && !line.starts_with('#')) {
       const RatchetRow row = ratchet(line.substr(0, line.find(',')));
       CHECK(row.cases > 0);
       CHECK(row.worst >= row.median);

@@ -13,7 +13,7 @@ namespace fa1::reference {
 
 /// |hi + lo - x| <= radius for every x of the interval.
 template <unsigned Digits> bool encloses(const Enclosed& truth, const Interval<Digits>& exact) {
-  if (!std::isfinite(truth.hi) || truth.lo != truth.lo)
+  if (!std::isfinite(truth.hi) || std::isnan(truth.lo))
     return false;
   const Interval<Digits> value = Interval<Digits>(truth.hi) + Interval<Digits>(truth.lo);
   const Interval<Digits> distance = abs(Interval<Digits>(exact - value));

@@ -110,7 +110,7 @@ TEST_CASE("what changes m alone does not show in O", "[reports][zoo][quick]") {
 }
 
 TEST_CASE("every wrong kernel is caught by the law that its row names, and no right one is",
-          "[reports][zoo][deep]") {
+          "[reports][zoo][long]") {
 #if defined(__SANITIZE_ADDRESS__)
   SKIP("AddressSanitizer's own report ends a process that writes past a buffer");
 #endif
