@@ -1066,6 +1066,7 @@ void* shared_object(const void* site, std::size_t bytes, std::size_t alignment, 
 }
 
 void begin_copy(const PendingCopy& copy) {
+  const race::Unseen list; // its memory outlives the fiber that asked for it
   running_engine("fa1_copy4_async").copies().push_back(copy);
 }
 
