@@ -120,9 +120,8 @@ struct LaunchStats {
   std::uint64_t max_block_barriers = 0; // in any one block
   std::uint64_t named_barriers = 0;     // each time that one was complete, over all blocks
   std::uint64_t warp_operations = 0;    // each __syncwarp, shuffle or vote once for its threads
-  std::uint64_t max_shared_bytes =
-      0;                      // shared memory of the block that has most, static and dynamic
-  std::uint64_t switches = 0; // from one fiber to another, or to and from the OS thread
+  std::uint64_t max_shared_bytes = 0;   // static and dynamic shared memory in any one block
+  std::uint64_t switches = 0;           // from one fiber to another, or to and from the OS thread
 };
 
 /// Calls `kernel` once per CUDA thread of the grid, with threadIdx, blockIdx, blockDim and gridDim

@@ -22,6 +22,11 @@ std::string kind_of(mode_t mode) {
   return "a device";
 }
 
+void require_inside(const Source& source, std::uint64_t offset, std::size_t count) {
+  if (offset > source.size() || count > source.size() - offset)
+    throw FileError(source.name() + ": ends at byte " + std::to_string(source.size()));
+}
+
 /// Fills `out`, as far as the file goes; gives the offset behind the last byte.
 std::uint64_t read_at(int fd, const std::string& name, std::uint64_t offset,
                       std::span<std::byte> out) {
@@ -89,8 +94,7 @@ void FileSource::read(std::uint64_t offset, std::span<std::byte> out) const {
 }
 
 void ViewSource::read(std::uint64_t offset, std::span<std::byte> out) const {
-  if (offset > bytes_.size() || out.size() > bytes_.size() - offset)
-    throw FileError(name_ + ": ends at byte " + std::to_string(bytes_.size()));
+  require_inside(*this, offset, out.size());
   std::copy_n(bytes_.data() + offset, out.size(), out.data());
 }
 
@@ -126,8 +130,7 @@ void ScratchSource::append(std::span<const std::byte> bytes) {
 }
 
 void ScratchSource::read(std::uint64_t offset, std::span<std::byte> out) const {
-  if (offset > size_ || out.size() > size_ - offset)
-    throw FileError(name_ + ": ends at byte " + std::to_string(size_));
+  require_inside(*this, offset, out.size());
   if (fd_ < 0)
     std::copy_n(bytes_.data() + offset, out.size(), out.data());
   else if (read_at(fd_, name_, offset, out) < offset + out.size())
